@@ -1,0 +1,101 @@
+// Elementary functions for activations. Those of float are straight-line arithmetic without tables
+// or branches, which compilers vectorise; those of double are the mathematical library's.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "core/hd.h"
+
+namespace cudml {
+
+/// 2^n for n in [-126, 127]; some float for any other.
+HD float power_of_two(int32_t n) { return std::bit_cast<float>((uint32_t(n) + 127) << 23); }
+
+/// x = n * ln 2 + r with |r| <= (ln 2) / 2, for |x| below 10^4. For NaN r is NaN and n anything.
+struct ReducedExponent {
+  int32_t n;
+  float r;
+};
+
+HD ReducedExponent reduce_exponent(float x) {
+  // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
+  constexpr float kShift = 12582912.0f;
+  const float shifted = x * 1.44269504f + kShift, whole = shifted - kShift;
+  const auto n = int32_t(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kShift));
+  // ln 2 in two parts, the first so short that its product is exact.
+  return {n, (x - whole * 0.693359375f) - whole * -2.12194440e-4f};
+}
+
+/// e^r - 1 for |r| <= (ln 2) / 2, to one unit in the last place.
+HD float expm1_of_reduced(float r) {
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  return p * (r * r) + r;
+}
+
+HD float exp_of(float x) {
+  const float limited = x < -105.0f ? -105.0f : x > 90.0f ? 90.0f : x;  // NaN stays
+  const ReducedExponent e = reduce_exponent(limited);
+  // In two steps, since 2^n may be subnormal or too large where the result is not.
+  const int32_t half = e.n >> 1;
+  return (1 + expm1_of_reduced(e.r)) * power_of_two(half) * power_of_two(e.n - half);
+}
+
+HD float expm1_of(float x) {
+  const float limited = x < -30.0f ? -30.0f : x > 30.0f ? 30.0f : x;
+  const ReducedExponent e = reduce_exponent(limited);
+  const float scale = power_of_two(e.n);
+  const float small = expm1_of_reduced(e.r) * scale + (scale - 1);
+  return x > 20.0f ? exp_of(x) : small;
+}
+
+HD float tanh_of(float x) {
+  const float e = expm1_of(-2 * std::abs(x));
+  return std::copysign(e / (e + 2), x);
+}
+
+/// ln(1 + u) for u in [0, 1].
+HD float log1p_of(float u) {
+  // 2 artanh(s), by its series: s is at most 1/3.
+  const float s = u / (2 + u), s2 = s * s;
+  float p = 1.0f / 17;
+  p = p * s2 + 1.0f / 15;
+  p = p * s2 + 1.0f / 13;
+  p = p * s2 + 1.0f / 11;
+  p = p * s2 + 1.0f / 9;
+  p = p * s2 + 1.0f / 7;
+  p = p * s2 + 1.0f / 5;
+  p = p * s2 + 1.0f / 3;
+  return 2 * s + 2 * s * (s2 * p);
+}
+
+/// erfc(-x / sqrt 2), twice the normal distribution function.
+HD float erfc_of(float x) {
+  const float z = std::abs(x) * 0.70710678f, t = 1 / (1 + 0.5f * z);
+  float p = 0.17087277f;
+  p = p * t - 0.82215223f;
+  p = p * t + 1.48851587f;
+  p = p * t - 1.13520398f;
+  p = p * t + 0.27886807f;
+  p = p * t - 0.18628806f;
+  p = p * t + 0.09678418f;
+  p = p * t + 0.37409196f;
+  p = p * t + 1.00002368f;
+  p = p * t - 1.26551223f;
+  const float tail = t * exp_of(p - 0.5f * x * x);
+  return x < 0 ? tail : 2 - tail;
+}
+
+HD double exp_of(double x) { return std::exp(x); }
+HD double expm1_of(double x) { return std::expm1(x); }
+HD double tanh_of(double x) { return std::tanh(x); }
+HD double log1p_of(double u) { return std::log1p(u); }
+HD double erfc_of(double x) { return std::erfc(x * -0.70710678118654752440); }
+
+}  // namespace cudml

@@ -1,0 +1,76 @@
+// Mean and variance of a group, in parts that can be merged without losing what rounding would
+// hide.
+#pragma once
+
+#include <cmath>
+
+#include "core/hd.h"
+
+namespace cudml {
+
+HD bool is_finite(double v) { return v - v == 0; }
+
+/// Statistics of n values in T. The mean is pivot + delta: one T that the values are near, and what
+/// it misses, so that x - mean keeps its digits however large the mean is. m2 is the sum of squares
+/// about the mean. About zero instead (no mean wanted), pivot and delta are 0.
+template <class T>
+struct Moments {
+  double n = 0;
+  T pivot = 0;
+  double delta = 0, m2 = 0;
+};
+
+/// The mean of n values that add up to `sum`, as a pivot.
+template <class T>
+HD T pivot_of(double sum, double n) {
+  return static_cast<T>(sum / n);
+}
+
+/// From the sums of (x - pivot) and (x - pivot)^2. With a pivot that is not finite the mean is that
+/// pivot: infinities add up as in the plain sum.
+template <class T>
+HD Moments<T> moments_about(double n, T pivot, double sum, double square_sum) {
+  const double delta = is_finite(double(pivot)) ? sum / n : 0;
+  const double m2 = square_sum - n * delta * delta;
+  return {n, pivot, delta, m2 < 0 ? 0 : m2};
+}
+
+/// Moments of two disjoint sets together (Chan, Golub, LeVeque). Constant sets merge without error.
+template <class T>
+HD Moments<T> merge(const Moments<T>& a, const Moments<T>& b) {
+  const double n = a.n + b.n, share = b.n / n;
+  const double shift = (double(b.pivot) - double(a.pivot)) + b.delta - a.delta;
+  const T sum = a.pivot + b.pivot;
+  const bool finite = is_finite(double(a.pivot)) && is_finite(double(b.pivot));
+  Moments<T> both;
+  both.n = n;
+  both.pivot = finite ? a.pivot : sum;
+  both.delta = finite ? a.delta + shift * share : 0;
+  both.m2 = a.m2 + b.m2 + shift * shift * (a.n * share);
+  return both;
+}
+
+/// What normalizing needs: y = ((x - pivot) - delta) * factor.
+template <class T>
+struct Normalizer {
+  T pivot = 0, delta = 0, factor = 1;
+
+  HD T operator()(T x) const { return ((x - pivot) - delta) * factor; }
+};
+
+/// The pivot moves to the mean rounded to T; delta is the exact rest, rounded.
+template <class T>
+HD Normalizer<T> normalizer_of(const Moments<T>& m, bool use_variance, double epsilon) {
+  const double pivot = m.pivot, mean = pivot + m.delta;
+  Normalizer<T> result;
+  result.pivot = static_cast<T>(mean);
+  // Two-sum: for doubles mean is rounded, and its error must not get lost.
+  const double part = mean - pivot;
+  const double lost = (pivot - (mean - part)) + (m.delta - part);
+  const double rest = (mean - double(result.pivot)) + lost;
+  result.delta = is_finite(rest) ? static_cast<T>(rest) : T(0);
+  if (use_variance) result.factor = static_cast<T>(1 / std::sqrt(m.m2 / m.n + epsilon));
+  return result;
+}
+
+}  // namespace cudml
