@@ -1,0 +1,56 @@
+// Chooses the instruction set, once.
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "cpu/backend.h"
+
+namespace cudml::cpu {
+namespace {
+
+struct Level {
+  const char* name;  // as CUDML_CPU_ISA spells it
+  const Backend* table;
+  bool is_supported;
+};
+
+const Backend& choose() {
+  const Level levels[] = {
+      {"base", &base::backend, true},
+#ifdef CUDML_X86_LEVELS
+      {"v3", &v3::backend, bool(__builtin_cpu_supports("x86-64-v3"))},
+      {"v4", &v4::backend, bool(__builtin_cpu_supports("x86-64-v4"))},
+#endif
+  };
+  const char* forced = std::getenv("CUDML_CPU_ISA");
+  const Backend* best = nullptr;
+  std::string permitted;
+  for (const Level& level : levels) {
+    if (!level.is_supported) continue;
+    if (forced && std::string_view(forced) == level.name) return *level.table;
+    best = level.table;
+    permitted += (permitted.empty() ? "" : ", ") + std::string(level.name);
+  }
+  if (forced && *forced)
+    throw std::runtime_error("CUDML_CPU_ISA is \"" + std::string(forced) +
+                             "\"; this processor permits " + permitted);
+  return *best;
+}
+
+}  // namespace
+
+const Backend& backend() {
+  static const Backend& chosen = choose();
+  return chosen;
+}
+
+const char* built_instruction_sets() {
+#ifdef CUDML_X86_LEVELS
+  return "base,v3,v4";
+#else
+  return "base";
+#endif
+}
+
+}  // namespace cudml::cpu

@@ -1,0 +1,105 @@
+// What both pooling gradients share on the CPU: places of results, and windows that cover them.
+#pragma once
+
+#include "cpu/parallel.h"
+#include "cpu/pool_walk.h"
+#include "cpu/rows.h"
+#include "ops/pool_grad.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Tasks over the planes of a gradient: y is an offset into the incoming gradient, x into the
+/// result, indices into the winners. `lanes` cuts the innermost batch dimension into chunks; the
+/// spatial dimensions are left to the caller.
+inline TaskSpace plane_tasks(const PoolGradPlan& plan, bool lanes, int64_t chunk) {
+  const PoolPlan& f = plan.forward;
+  TaskSpace space;
+  for (int i = 0; i < f.outer_rank; ++i)
+    space.dim[i] = {f.outer[i].size, plan.result_outer[i], f.outer[i].y, f.outer[i].indices, 0};
+  for (int i = 0; i < 2; ++i)
+    space.dim[kBatchDim + i] = {f.batch[i], plan.result.batch[i], f.y.batch[i], f.indices.batch[i],
+                                0};
+  if (!lanes) return space;
+  TaskDim& along = space.dim[kBatchDim + 1];
+  space.lanes = along.size;
+  space.chunk = std::min(chunk, along.size);
+  const int64_t c = space.chunk;
+  space.dim[kLaneDim] = {(along.size + c - 1) / c, along.x * c, along.y * c, along.indices * c, 0};
+  along = TaskDim{};
+  return space;
+}
+
+/// Whether neighbouring planes lie side by side in the result, and rows of a plane do not.
+inline bool has_lanes(const PoolGradPlan& plan) {
+  return plan.result.batch[1] == 1 && plan.forward.batch[1] >= 8 && plan.result.space[2] != 1;
+}
+
+/// Outputs whose windows reach into [low, high] along an axis: [first, last], empty if first >
+/// last.
+struct Reach {
+  int64_t first, last;
+};
+inline Reach reach_of(const PoolAxis& a, int64_t low, int64_t high) {
+  const int64_t behind = low + a.start - (a.window - 1) * a.dilation;
+  return {behind <= 0 ? 0 : (behind + a.stride - 1) / a.stride,
+          std::min(a.out - 1, (high + a.start) / a.stride)};
+}
+
+/// Outputs that have a tap exactly at one position of an axis: first, first + step … up to last.
+struct Covers {
+  int64_t first, last, step;
+};
+
+inline int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/// o * stride - start + k * dilation = i has solutions every dilation / gcd outputs; the first one
+/// is looked for among the outputs or among the taps, whichever are fewer.
+inline Covers covers_of(const PoolAxis& a, int64_t i) {
+  const Reach reach = reach_of(a, i, i);
+  if (a.dilation == 1) return {reach.first, reach.last, 1};
+  const int64_t at = i + a.start, gcd = common_divisor(a.stride, a.dilation);
+  const int64_t step = a.dilation / gcd, tap_step = a.stride / gcd;
+  if (std::min(step, reach.last - reach.first + 1) <= std::min(tap_step, a.window)) {
+    const int64_t end = std::min(reach.last, reach.first + step - 1);
+    int64_t o = reach.first;
+    while (o <= end && (at - o * a.stride) % a.dilation != 0) ++o;
+    return {o <= end ? o : reach.last + 1, reach.last, step};
+  }
+  int64_t k = std::min(a.window - 1, at / a.dilation);
+  while (k >= 0 && (at - k * a.dilation) % a.stride != 0) --k;
+  return {k >= 0 ? (at - k * a.dilation) / a.stride : reach.last + 1, reach.last, step};
+}
+
+/// Windows that can cover one element, at most.
+inline int64_t most_covers(const PoolPlan& f) {
+  int64_t n = 1;
+  for (const PoolAxis& a : f.axis) {
+    const int64_t steps = (a.window - 1) * a.dilation / a.stride + 1;
+    n = std::min<int64_t>(1 << 30, n * std::min({a.window, a.out, steps}));
+  }
+  return n;
+}
+
+/// More gradients than this may not be added up in float32 one by one.
+constexpr int64_t kLongestChain = 2048;
+
+/// Rounds n sums to T and writes them `stride` apart.
+template <class T, class Sum>
+void store_sums(T* dst, int64_t stride, const Sum* sums, int64_t n) {
+  if constexpr (std::is_same_v<Sum, Acc<T>>) {
+    store_row<T>(dst, stride, sums, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) dst[i * stride] = store_as<T>(Acc<T>(sums[i]));
+  }
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
