@@ -1,0 +1,352 @@
+// DirectML's descriptor structs for pooling, padding and mean-variance normalization: same names,
+// field order, types and enum values, so that code that fills them in for DirectML compiles here.
+#pragma once
+
+#include <cstdint>
+
+typedef int32_t INT;
+typedef uint32_t UINT;
+typedef uint8_t BYTE;
+typedef int8_t INT8;
+typedef uint8_t UINT8;
+typedef int16_t INT16;
+typedef uint16_t UINT16;
+typedef int32_t INT32;
+typedef uint32_t UINT32;
+typedef int64_t INT64;
+typedef uint64_t UINT64;
+typedef float FLOAT;
+typedef double DOUBLE;
+typedef int32_t BOOL;  // any non-zero value is true
+
+#ifndef TRUE
+#define TRUE 1
+#endif
+#ifndef FALSE
+#define FALSE 0
+#endif
+
+inline constexpr UINT DML_TENSOR_DIMENSION_COUNT_MAX = 5;   // before feature level 3_0
+inline constexpr UINT DML_TENSOR_DIMENSION_COUNT_MAX1 = 8;  // from 3_0 on
+inline constexpr UINT DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16;
+inline constexpr UINT DML_TEMPORARY_BUFFER_ALIGNMENT = 256;
+inline constexpr UINT DML_PERSISTENT_BUFFER_ALIGNMENT = 256;
+
+enum DML_FEATURE_LEVEL : INT {
+  DML_FEATURE_LEVEL_1_0 = 0x1000,
+  DML_FEATURE_LEVEL_2_0 = 0x2000,
+  DML_FEATURE_LEVEL_2_1 = 0x2100,
+  DML_FEATURE_LEVEL_3_0 = 0x3000,
+  DML_FEATURE_LEVEL_3_1 = 0x3100,
+  DML_FEATURE_LEVEL_4_0 = 0x4000,
+  DML_FEATURE_LEVEL_4_1 = 0x4100,
+  DML_FEATURE_LEVEL_5_0 = 0x5000,
+  DML_FEATURE_LEVEL_5_1 = 0x5100,
+  DML_FEATURE_LEVEL_5_2 = 0x5200,
+  DML_FEATURE_LEVEL_6_0 = 0x6000,
+  DML_FEATURE_LEVEL_6_1 = 0x6100,
+  DML_FEATURE_LEVEL_6_2 = 0x6200,
+  DML_FEATURE_LEVEL_6_3 = 0x6300,
+  DML_FEATURE_LEVEL_6_4 = 0x6400,
+};
+
+enum DML_TENSOR_DATA_TYPE : INT {
+  DML_TENSOR_DATA_TYPE_UNKNOWN = 0,
+  DML_TENSOR_DATA_TYPE_FLOAT32 = 1,
+  DML_TENSOR_DATA_TYPE_FLOAT16 = 2,
+  DML_TENSOR_DATA_TYPE_UINT32 = 3,
+  DML_TENSOR_DATA_TYPE_UINT16 = 4,
+  DML_TENSOR_DATA_TYPE_UINT8 = 5,
+  DML_TENSOR_DATA_TYPE_INT32 = 6,
+  DML_TENSOR_DATA_TYPE_INT16 = 7,
+  DML_TENSOR_DATA_TYPE_INT8 = 8,
+  DML_TENSOR_DATA_TYPE_FLOAT64 = 9,
+  DML_TENSOR_DATA_TYPE_UINT64 = 10,
+  DML_TENSOR_DATA_TYPE_INT64 = 11,
+  DML_TENSOR_DATA_TYPE_UINT4 = 12,
+  DML_TENSOR_DATA_TYPE_INT4 = 13,
+};
+
+enum DML_TENSOR_TYPE : INT {
+  DML_TENSOR_TYPE_INVALID = 0,
+  DML_TENSOR_TYPE_BUFFER = 1,
+};
+
+enum DML_TENSOR_FLAGS : INT {
+  DML_TENSOR_FLAG_NONE = 0x0,
+  DML_TENSOR_FLAG_OWNED_BY_DML = 0x1,
+};
+
+constexpr DML_TENSOR_FLAGS operator|(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
+  return DML_TENSOR_FLAGS(INT(a) | INT(b));
+}
+constexpr DML_TENSOR_FLAGS operator&(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
+  return DML_TENSOR_FLAGS(INT(a) & INT(b));
+}
+
+enum DML_PADDING_MODE : INT {
+  DML_PADDING_MODE_CONSTANT = 0,
+  DML_PADDING_MODE_EDGE = 1,
+  DML_PADDING_MODE_REFLECTION = 2,
+  DML_PADDING_MODE_SYMMETRIC = 3,
+  DML_PADDING_MODE_WRAP = 4,
+};
+
+// The numbers are this library's own; a program only uses the names.
+enum DML_OPERATOR_TYPE : INT {
+  DML_OPERATOR_INVALID,
+  DML_OPERATOR_MAX_POOLING,
+  DML_OPERATOR_MAX_POOLING1,
+  DML_OPERATOR_MAX_POOLING2,
+  DML_OPERATOR_MAX_POOLING_GRAD,
+  DML_OPERATOR_AVERAGE_POOLING,
+  DML_OPERATOR_AVERAGE_POOLING1,
+  DML_OPERATOR_AVERAGE_POOLING_GRAD,
+  DML_OPERATOR_LP_POOLING,
+  DML_OPERATOR_LP_POOLING1,
+  DML_OPERATOR_PADDING,
+  DML_OPERATOR_PADDING1,
+  DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION,
+  DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION1,
+  DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION2,
+  DML_OPERATOR_ACTIVATION_CELU,
+  DML_OPERATOR_ACTIVATION_ELU,
+  DML_OPERATOR_ACTIVATION_GELU,
+  DML_OPERATOR_ACTIVATION_HARD_SIGMOID,
+  DML_OPERATOR_ACTIVATION_IDENTITY,
+  DML_OPERATOR_ACTIVATION_LEAKY_RELU,
+  DML_OPERATOR_ACTIVATION_LINEAR,
+  DML_OPERATOR_ACTIVATION_PARAMETRIC_SOFTPLUS,
+  DML_OPERATOR_ACTIVATION_RELU,
+  DML_OPERATOR_ACTIVATION_SCALED_ELU,
+  DML_OPERATOR_ACTIVATION_SCALED_TANH,
+  DML_OPERATOR_ACTIVATION_SHRINK,
+  DML_OPERATOR_ACTIVATION_SIGMOID,
+  DML_OPERATOR_ACTIVATION_SOFTPLUS,
+  DML_OPERATOR_ACTIVATION_SOFTSIGN,
+  DML_OPERATOR_ACTIVATION_TANH,
+  DML_OPERATOR_ACTIVATION_THRESHOLDED_RELU,
+  // Known by name only, to be refused by name: DirectML fuses none of these into a normalization.
+  DML_OPERATOR_ACTIVATION_HARDMAX,
+  DML_OPERATOR_ACTIVATION_HARDMAX1,
+  DML_OPERATOR_ACTIVATION_HARD_SWISH,
+  DML_OPERATOR_ACTIVATION_LOG_SOFTMAX,
+  DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1,
+  DML_OPERATOR_ACTIVATION_PARAMETERIZED_RELU,
+  DML_OPERATOR_ACTIVATION_SOFTMAX,
+  DML_OPERATOR_ACTIVATION_SOFTMAX1,
+  DML_OPERATOR_ACTIVATION_SWISH,
+  DML_OPERATOR_ELEMENT_WISE_CLIP,
+};
+
+/// A tensor in a buffer. Sizes and Strides count elements, outermost dimension first; null Strides
+/// mean packed row-major.
+struct DML_BUFFER_TENSOR_DESC {
+  DML_TENSOR_DATA_TYPE DataType;
+  DML_TENSOR_FLAGS Flags;
+  UINT DimensionCount;
+  const UINT* Sizes;
+  const UINT* Strides;
+  UINT64 TotalTensorSizeInBytes;
+  UINT GuaranteedBaseOffsetAlignment;
+};
+
+/// Points to the struct that Type names. Optional tensors are absent where the pointer to this
+/// struct is null or Type is INVALID.
+struct DML_TENSOR_DESC {
+  DML_TENSOR_TYPE Type;
+  const void* Desc;
+};
+
+/// Points to the DML_<name>_OPERATOR_DESC that Type names.
+struct DML_OPERATOR_DESC {
+  DML_OPERATOR_TYPE Type;
+  const void* Desc;
+};
+
+/// One number of any element type; FLOAT16 is stored as its sixteen raw bits.
+union DML_SCALAR_UNION {
+  BYTE Bytes[8];
+  INT8 Int8;
+  UINT8 UInt8;
+  INT16 Int16;
+  UINT16 UInt16;
+  INT32 Int32;
+  UINT32 UInt32;
+  INT64 Int64;
+  UINT64 UInt64;
+  FLOAT Float32;
+  DOUBLE Float64;
+};
+
+struct DML_SCALE_BIAS {
+  FLOAT Scale;
+  FLOAT Bias;
+};
+
+// Pooling. Geometry arrays have one entry per spatial dimension: {H,W}, or {D,H,W}.
+
+struct DML_MAX_POOLING_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+};
+
+struct DML_MAX_POOLING1_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  const DML_TENSOR_DESC* OutputIndicesTensor;  // optional
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+};
+
+struct DML_MAX_POOLING2_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  const DML_TENSOR_DESC* OutputIndicesTensor;  // optional
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+  const UINT* Dilations;
+};
+
+struct DML_MAX_POOLING_GRAD_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* InputGradientTensor;
+  const DML_TENSOR_DESC* OutputGradientTensor;
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+  const UINT* Dilations;
+};
+
+struct DML_AVERAGE_POOLING_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+  BOOL IncludePadding;
+};
+
+struct DML_AVERAGE_POOLING1_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+  const UINT* Dilations;
+  BOOL IncludePadding;
+};
+
+struct DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputGradientTensor;
+  const DML_TENSOR_DESC* OutputGradientTensor;
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+  BOOL IncludePadding;
+};
+
+struct DML_LP_POOLING_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+  UINT P;
+};
+
+struct DML_LP_POOLING1_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  UINT DimensionCount;
+  const UINT* Strides;
+  const UINT* WindowSize;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+  const UINT* Dilations;
+  UINT P;
+};
+
+// Padding. StartPadding and EndPadding have one entry per dimension of the tensors.
+
+struct DML_PADDING_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  DML_PADDING_MODE PaddingMode;
+  FLOAT PaddingValue;
+  UINT DimensionCount;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+};
+
+struct DML_PADDING1_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  DML_PADDING_MODE PaddingMode;
+  DML_TENSOR_DATA_TYPE PaddingValueDataType;
+  DML_SCALAR_UNION PaddingValue;
+  UINT DimensionCount;
+  const UINT* StartPadding;
+  const UINT* EndPadding;
+};
+
+// Mean-variance normalization. Scale, bias and activation are optional.
+
+struct DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* ScaleTensor;
+  const DML_TENSOR_DESC* BiasTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  BOOL CrossChannel;
+  BOOL NormalizeVariance;
+  FLOAT Epsilon;
+  const DML_OPERATOR_DESC* FusedActivation;
+};
+
+struct DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* ScaleTensor;
+  const DML_TENSOR_DESC* BiasTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  UINT AxisCount;
+  const UINT* Axes;
+  BOOL NormalizeVariance;
+  FLOAT Epsilon;
+  const DML_OPERATOR_DESC* FusedActivation;
+};
+
+struct DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* ScaleTensor;
+  const DML_TENSOR_DESC* BiasTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  UINT AxisCount;
+  const UINT* Axes;
+  BOOL UseMean;
+  BOOL UseVariance;
+  FLOAT Epsilon;
+  const DML_OPERATOR_DESC* FusedActivation;
+};
+
+#include "DirectMLActivations.h"

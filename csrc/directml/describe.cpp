@@ -1,0 +1,74 @@
+// A lowered descriptor in words.
+#include <sstream>
+
+#include "directml/lower.h"
+#include "ops/activation.h"
+
+namespace cudml::directml {
+namespace {
+
+const char* name_of(PoolKind kind) {
+  switch (kind) {
+    case PoolKind::max: return "max pooling";
+    case PoolKind::average: return "average pooling";
+    case PoolKind::lp: return "lp pooling";
+  }
+  return "";
+}
+
+const char* name_of(Border mode) {
+  constexpr const char* kNames[] = {"constant", "edge", "reflection", "symmetric", "wrap"};
+  return kNames[size_t(mode)];
+}
+
+void write(std::ostream& out, const PoolDesc& desc) {
+  out << name_of(desc.kind) << " over axes " << desc.axes << ": window_size " << desc.window_size
+      << ", strides " << desc.strides << ", start_padding " << desc.start_padding
+      << ", end_padding " << desc.end_padding << ", dilations " << desc.dilations
+      << ", output_sizes " << desc.output_sizes;
+  if (desc.kind == PoolKind::average)
+    out << ", include_padding " << (desc.include_padding ? "true" : "false");
+  if (desc.kind == PoolKind::lp) out << ", p " << desc.p;
+}
+
+void write(std::ostream& out, const PoolGradDesc& desc) {
+  out << "gradient for input_sizes " << desc.input_sizes << " of ";
+  write(out, desc.forward);
+}
+
+void write(std::ostream& out, const PadDesc& desc) {
+  out << "padding " << name_of(desc.mode[0]) << ": start_padding " << desc.start_padding
+      << ", end_padding " << desc.end_padding << ", value bytes";
+  for (unsigned char byte : desc.value.bytes)
+    out << ' ' << "0123456789abcdef"[byte >> 4] << "0123456789abcdef"[byte & 15];
+}
+
+void write(std::ostream& out, const MvnDesc& desc) {
+  out << "mean-variance normalization over axes " << desc.axes << ": use_mean "
+      << (desc.use_mean ? "true" : "false") << ", use_variance "
+      << (desc.use_variance ? "true" : "false") << ", epsilon " << desc.epsilon << ", activation "
+      << find_activation(desc.activation.kind)->name << '(' << desc.activation.a << ", "
+      << desc.activation.b << ')';
+}
+
+}  // namespace
+
+std::string describe(const Lowered& lowered) {
+  std::ostringstream out;
+  out.precision(9);
+  out << lowered.op << '\n';
+  for (const Tensor& tensor : lowered.tensors) {
+    out << "  " << tensor.field << ": ";
+    if (tensor.present)
+      out << cudml::name_of(tensor.desc.dtype) << ' ' << tensor.desc.sizes << " strides "
+          << tensor.desc.strides << '\n';
+    else
+      out << "absent\n";
+  }
+  out << "  ";
+  std::visit([&](const auto& desc) { write(out, desc); }, lowered.desc);
+  out << '\n';
+  return out.str();
+}
+
+}  // namespace cudml::directml

@@ -1,0 +1,40 @@
+// A versioned descriptor in, every check made, the canonical Desc and its Plan out.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "directml/DirectML.h"
+#include "ops/mvn.h"
+#include "ops/pad.h"
+#include "ops/pool.h"
+#include "ops/pool_grad.h"
+
+namespace cudml::directml {
+
+using CanonicalDesc = std::variant<PoolDesc, PoolGradDesc, PadDesc, MvnDesc>;
+using CanonicalPlan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan>;
+
+/// One tensor field of the descriptor; `desc` says nothing where it is absent.
+struct Tensor {
+  const char* field;
+  bool is_output = false, present = false;
+  TensorDesc desc;
+};
+
+struct Lowered {
+  const char* op;               // the middle of the struct's name, "MAX_POOLING2"
+  std::vector<Tensor> tensors;  // in the descriptor's order, absent optional ones included
+  CanonicalDesc desc;
+  CanonicalPlan plan;
+};
+
+/// Throws TypeError where data types do not match what they must, std::invalid_argument for
+/// everything else that is wrong. Kernels never see the feature level.
+Lowered lower(const DML_OPERATOR_DESC& desc, DML_FEATURE_LEVEL level = DML_FEATURE_LEVEL_6_4);
+
+/// The same in words: one line per tensor, then the canonical operator with its arguments.
+std::string describe(const Lowered& lowered);
+
+}  // namespace cudml::directml
