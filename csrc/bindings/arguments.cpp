@@ -1,0 +1,316 @@
+// Python arguments to the fields of a Desc.
+#include "bindings/arguments.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "bindings/text.h"
+#include "ops/activation.h"
+
+namespace cudml::bindings {
+namespace {
+
+bool is_bool(py::handle object) {
+  return PyBool_Check(object.ptr()) ||
+         py::isinstance(object, py::module_::import("numpy").attr("bool_"));
+}
+
+/// NumPy's complex scalars, which would drop their imaginary part when asked for a float.
+bool is_complex(py::handle object) {
+  return py::isinstance(object, py::module_::import("numpy").attr("complexfloating"));
+}
+
+bool is_text(py::handle object) {
+  return PyUnicode_Check(object.ptr()) || PyBytes_Check(object.ptr()) ||
+         PyByteArray_Check(object.ptr());
+}
+
+/// An ndarray has __index__ whatever its rank, so a length decides.
+bool is_sequence(py::handle object) {
+  if (!PySequence_Check(object.ptr()) || is_text(object)) return false;
+  if (!PyIndex_Check(object.ptr()) || PySequence_Size(object.ptr()) >= 0) return true;
+  PyErr_Clear();
+  return false;
+}
+
+/// Calls a C API function that returns a new reference; a Python error becomes an empty object.
+py::object or_nothing(PyObject* result) {
+  if (!result) PyErr_Clear();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+/// How many entries a sequence says it has, which may be more than fit into memory.
+Py_ssize_t length_of(py::handle sequence) {
+  const Py_ssize_t length = PySequence_Size(sequence.ptr());
+  if (length < 0) throw py::error_already_set();
+  return length;
+}
+
+/// A private copy: the caller's list may change while __index__ runs.
+py::tuple copy_of(py::handle sequence, Py_ssize_t length) {
+  py::tuple copy(length);
+  for (Py_ssize_t i = 0; i < length; ++i) {
+    PyObject* entry = PySequence_GetItem(sequence.ptr(), i);
+    if (!entry) throw py::error_already_set();
+    PyTuple_SET_ITEM(copy.ptr(), i, entry);
+  }
+  return copy;
+}
+
+/// __index__ of anything but a bool; an empty object where there is none.
+py::object index_of(py::handle object) {
+  if (is_bool(object) || !PyIndex_Check(object.ptr())) return {};
+  return py::reinterpret_steal<py::object>([&] {
+    PyObject* index = PyNumber_Index(object.ptr());
+    if (!index && PyErr_ExceptionMatches(PyExc_TypeError))
+      PyErr_Clear();
+    else if (!index)
+      throw py::error_already_set();  // raised by the caller's own __index__
+    return index;
+  }());
+}
+
+std::string indexed(const char* field, int i) { return join(field, '[', i, ']'); }
+
+}  // namespace
+
+int64_t whole_number(const char* op, const std::string& field, py::handle object, Range range) {
+  const py::object index = index_of(object);
+  check_type(bool(index), op, ": ", field, " is ", text_of(object), " (", type_name(object),
+             "); it must be an int");
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  check(!overflow && value >= range.least && value <= range.most, op, ": ", field, " is ",
+        text_of(index), "; it must be between ", range.least, " and ", range.most, range.hint);
+  return value;
+}
+
+Dims whole_numbers(const char* op, const char* field, py::handle object, int rank, Range range) {
+  Dims dims;
+  if (!is_sequence(object)) {
+    const py::object index = index_of(object);  // asked once: it may answer differently later
+    check_type(bool(index), op, ": ", field, " is ", text_of(object), " (", type_name(object),
+               "); it must be an int or one int per dimension");
+    const int64_t value = whole_number(op, indexed(field, 0), index, range);
+    return Dims::filled(rank, value);
+  }
+  const Py_ssize_t length = length_of(object);
+  check(length == rank, op, ": ", field, " has ", length, " entries; DimensionCount is ", rank,
+        ", so it must be an int or have ", rank);
+  const py::tuple values = copy_of(object, length);
+  for (int d = 0; d < rank; ++d)
+    dims.push_back(whole_number(op, indexed(field, d), values[d], range));
+  return dims;
+}
+
+bool flag(const char* op, const char* field, py::handle object) {
+  check_type(is_bool(object), op, ": ", field, " is ", text_of(object), " (", type_name(object),
+             "); it must be True or False");
+  return PyObject_IsTrue(object.ptr()) == 1;
+}
+
+double real_number(const char* op, const char* field, py::handle object) {
+  py::object number;
+  if (!is_bool(object) && !is_text(object) && !is_complex(object)) {
+    number = py::reinterpret_steal<py::object>(PyNumber_Float(object.ptr()));
+    if (!number && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+      PyErr_Clear();
+      const int negative = PyObject_RichCompareBool(object.ptr(), py::int_(0).ptr(), Py_LT);
+      if (negative < 0) throw py::error_already_set();
+      return negative ? -HUGE_VAL : HUGE_VAL;
+    }
+    if (!number && !PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
+    PyErr_Clear();
+  }
+  check_type(bool(number), op, ": ", field, " is ", text_of(object), " (", type_name(object),
+             "); it must be a real number");
+  return PyFloat_AsDouble(number.ptr());
+}
+
+Dims axes_of(const char* op, py::handle axes, int rank) {
+  const Range range{-rank, rank - 1};
+  const bool several = is_sequence(axes);
+  const Py_ssize_t length = several ? length_of(axes) : 1;
+  check(length <= kMaxRank, op, ": Axes has ", length, " entries; AxisCount must be between 0 and ",
+        rank);
+  const py::tuple values = several ? copy_of(axes, length) : py::make_tuple(axes);
+  Dims dims;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t axis = whole_number(op, indexed("Axes", int(i)), values[i], range);
+    dims.push_back(axis < 0 ? axis + rank : axis);
+  }
+  return dims;
+}
+
+Dims pooled_axes(const char* op, py::handle axes, int rank) {
+  if (!axes.is_none()) return axes_of(op, axes, rank);
+  check(rank >= 3 && rank <= 5, op, ": InputTensor.DimensionCount is ", rank,
+        "; without axes it must be 3, 4 or 5 ({N,C,spatial}); for other arrays name the pooled "
+        "dimensions, as in ",
+        op, "(…, axes=(0, 1)) for an image {H,W,C}");
+  Dims dims;
+  for (int d = 2; d < rank; ++d) dims.push_back(d);
+  return dims;
+}
+
+void set_output_sizes(PoolDesc& desc, py::handle output_sizes) {
+  if (output_sizes.is_none()) return;
+  if (is_text(output_sizes)) {
+    check(py::isinstance<py::str>(output_sizes) && utf8(output_sizes) == "ceil", desc.op,
+          ": output_sizes is ", text_of(output_sizes),
+          "; it must be None, \"ceil\" or one int per pooled dimension");
+    desc.output_rule = OutputRule::ceil;
+    return;
+  }
+  desc.output_rule = OutputRule::given;
+  desc.output_sizes = whole_numbers(desc.op, "OutputTensor.Sizes", output_sizes, desc.axes.rank,
+                                    {INT64_MIN, INT64_MAX});
+}
+
+Dtype index_dtype(const char* op, py::handle object) {
+  const py::object numpy = py::module_::import("numpy").attr("dtype");
+  const py::object dtype = or_nothing(PyObject_CallOneArg(numpy.ptr(), object.ptr()));
+  const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt;
+  const bool permitted =
+      known && (*known == Dtype::uint32 || *known == Dtype::uint64 || *known == Dtype::int64);
+  check_type(permitted, op, ": index_dtype is ", text_of(object),
+             "; it must be uint32, uint64 or int64");
+  return *known;
+}
+
+namespace {
+
+Border border_named(const char* op, const std::string& field, py::handle name) {
+  check_type(py::isinstance<py::str>(name), op, ": ", field, " is ", text_of(name), " (",
+             type_name(name), "); it must be a string");
+  static constexpr const char* kNames[] = {"constant", "edge", "reflection", "symmetric", "wrap"};
+  const auto text = utf8(name);
+  for (int i = 0; i < 5; ++i)
+    if (text == kNames[i]) return Border(i);
+  refuse(op, ": ", field, " is ", text_of(name),
+         "; it must be constant, edge, reflection, symmetric or wrap");
+}
+
+}  // namespace
+
+void set_modes(PadDesc& desc, py::handle mode, int rank) {
+  if (!PyList_Check(mode.ptr()) && !PyTuple_Check(mode.ptr())) {
+    const Border border = border_named(desc.op, "PaddingMode", mode);
+    for (int d = 0; d < rank; ++d) desc.mode[d] = border;
+    return;
+  }
+  const Py_ssize_t length = length_of(mode);
+  check(length == rank, desc.op, ": PaddingMode has ", length, " entries; DimensionCount is ", rank,
+        ", so it must be one name or have ", rank);
+  const py::tuple names = copy_of(mode, length);
+  for (int d = 0; d < rank; ++d)
+    desc.mode[d] = border_named(desc.op, indexed("PaddingMode", d), names[d]);
+}
+
+namespace {
+
+template <class T>
+PadValue as_bytes(T value) {
+  PadValue result;
+  std::memcpy(result.bytes, &value, sizeof value);
+  return result;
+}
+
+/// An exact integer for an integer tensor.
+PadValue integer_value(const char* op, const py::object& integer, Dtype dtype) {
+  const bool is_signed = dtype >= Dtype::int8;
+  const int bits = int(size_of(dtype)) * 8;
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+  const int64_t most =
+      is_signed ? INT64_MAX >> (64 - bits) : INT64_MAX >> (63 - (bits < 64 ? bits : 63));
+  const int64_t least = is_signed ? -most - 1 : 0;
+  if (!overflow && value >= least && value <= most) return as_bytes(value);
+  if (overflow > 0 && dtype == Dtype::uint64) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(integer.ptr());
+    if (!PyErr_Occurred()) return as_bytes(large);
+    PyErr_Clear();
+  }
+  const std::string greatest = dtype == Dtype::uint64 ? "18446744073709551615" : join(most);
+  refuse(op, ": PaddingValue is ", text_of(integer), "; for ", name_of(dtype),
+         " it must be between ", least, " and ", greatest);
+}
+
+/// The double from which rounding to any narrower float gives what rounding `number`, a finite
+/// value with as_integer_ratio(), would give: rounded to odd. Infinite beyond double's range.
+double rounded_to_odd(const py::object& number, double nearest) {
+  if (std::isinf(nearest)) return nearest;
+  const py::tuple exact = number.attr("as_integer_ratio")();
+  const py::tuple near = py::float_(nearest).attr("as_integer_ratio")();
+  const py::object left = exact[0] * near[1], right = near[0] * exact[1];
+  if (left.equal(right)) return nearest;
+  uint64_t bits;
+  std::memcpy(&bits, &nearest, sizeof bits);
+  if (bits & 1) return nearest;
+  return std::nextafter(nearest, left > right ? HUGE_VAL : -HUGE_VAL);
+}
+
+/// The nearest double of an int or of anything with as_integer_ratio(); infinite on overflow.
+double nearest_double(const py::object& number) {
+  const py::tuple ratio = number.attr("as_integer_ratio")();
+  const py::object quotient =
+      or_nothing(PyNumber_TrueDivide(py::object(ratio[0]).ptr(), py::object(ratio[1]).ptr()));
+  if (quotient) return PyFloat_AsDouble(quotient.ptr());
+  return py::object(ratio[0]) < py::int_(0) ? -HUGE_VAL : HUGE_VAL;
+}
+
+}  // namespace
+
+PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
+  const py::object integer = index_of(value);
+  if (integer && !is_float(dtype)) return integer_value(op, integer, dtype);
+  if (!integer) {
+    const double number = real_number(op, "PaddingValue", value);
+    const bool is_exact = PyFloat_Check(value.ptr()) || !std::isfinite(number) ||
+                          !py::hasattr(value, "as_integer_ratio");
+    if (is_exact) return pad_value(op, dtype, number);
+    if (!is_float(dtype)) {  // a longer float: its integer part saturates like a double's
+      const double whole = std::trunc(number);
+      if (std::fabs(whole) >= 0x1p63) return pad_value(op, dtype, number);
+      const py::int_ part(py::reinterpret_steal<py::object>(PyNumber_Long(value.ptr())));
+      const int64_t limit = PyLong_AsLongLong(part.ptr());
+      if (std::fabs(whole) < 0x1p53) return pad_value(op, dtype, double(limit));
+      if (dtype == Dtype::int64 || (dtype == Dtype::uint64 && limit >= 0)) return as_bytes(limit);
+      return pad_value(op, dtype, number);
+    }
+  }
+  const py::object number = integer ? integer : py::reinterpret_borrow<py::object>(value);
+  const double nearest = nearest_double(number);
+  return pad_value(op, dtype, dtype == Dtype::float64 ? nearest : rounded_to_odd(number, nearest));
+}
+
+Activation activation(const char* op, py::handle object) {
+  if (object.is_none()) return {};
+  py::object name = py::reinterpret_borrow<py::object>(object), parameters = py::dict();
+  if (PyTuple_Check(object.ptr()) && PyTuple_GET_SIZE(object.ptr()) == 2) {
+    const auto pair = py::reinterpret_borrow<py::tuple>(object);
+    name = pair[0];
+    parameters = pair[1];
+  }
+  check_type(py::isinstance<py::str>(name) && py::isinstance<py::dict>(parameters), op,
+             ": FusedActivation is ", text_of(object),
+             "; it must be None, a name, or (name, {\"alpha\": …})");
+  std::vector<std::pair<std::string, double>> arguments;
+  for (auto [key, value] : py::reinterpret_borrow<py::dict>(parameters)) {
+    check_type(py::isinstance<py::str>(key), op, ": FusedActivation has a parameter named ",
+               text_of(key), "; names are strings");
+    const auto text = utf8(key);
+    arguments.emplace_back(text, real_number(op, ("FusedActivation." + text).c_str(), value));
+  }
+  return make_activation(op, utf8(name), arguments);
+}
+
+void refuse_stream(const char* op, py::handle stream) {
+  check(stream.is_none(), op, ": stream is ", text_of(stream), "; with CPU arrays it must be None");
+}
+
+}  // namespace cudml::bindings

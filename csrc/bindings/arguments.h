@@ -1,0 +1,60 @@
+// Python arguments other than arrays, converted and refused in one voice.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "math/activation.h"
+#include "ops/mvn.h"
+#include "ops/pad.h"
+#include "ops/pool.h"
+
+namespace cudml::bindings {
+
+namespace py = pybind11;
+
+/// What a whole number may be, and what a refusal adds.
+struct Range {
+  int64_t least, most;
+  const char* hint = "";
+};
+inline constexpr Range kPadRange{0, 0xffffffff}, kStepRange{1, 0xffffffff};
+
+/// Any object with __index__ except bool. TypeError for others, ValueError out of range.
+int64_t whole_number(const char* op, const std::string& field, py::handle object, Range range);
+
+/// One whole number for all of `rank` dimensions, or a sequence with one for each.
+Dims whole_numbers(const char* op, const char* field, py::handle object, int rank, Range range);
+
+/// True or False, Python's or NumPy's.
+bool flag(const char* op, const char* field, py::handle object);
+
+/// A real number as a double; bool is refused.
+double real_number(const char* op, const char* field, py::handle object);
+
+/// Pooled dimensions for an array of `rank`; None means the dimensions from 2 on.
+Dims pooled_axes(const char* op, py::handle axes, int rank);
+
+/// An int or a sequence of them, negative ones counted from the end.
+Dims axes_of(const char* op, py::handle axes, int rank);
+
+/// None, "ceil", an int or one int per pooled dimension.
+void set_output_sizes(PoolDesc& desc, py::handle output_sizes);
+
+/// uint32, uint64 or int64, given as a name or a dtype.
+Dtype index_dtype(const char* op, py::handle object);
+
+/// A mode's name for all dimensions, or a list or tuple with one per dimension.
+void set_modes(PadDesc& desc, py::handle mode, int rank);
+
+/// The constant in the tensor's type (D-PAD-5): integers exactly, everything else rounded once.
+PadValue constant_value(const char* op, py::handle value, Dtype dtype);
+
+/// None, a name, or (name, {parameter: number}).
+Activation activation(const char* op, py::handle object);
+
+/// CPU arrays take no stream.
+void refuse_stream(const char* op, py::handle stream);
+
+}  // namespace cudml::bindings

@@ -1,0 +1,103 @@
+// The extension module: operators, threads, facts about the build, exceptions.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+
+#include "bindings/arguments.h"
+#include "bindings/operators.h"
+#include "cpu/backend.h"
+#include "cpu/parallel.h"
+#include "cuda/device.h"
+
+namespace cudml::bindings {
+namespace {
+
+constexpr int64_t kMostThreads = 1024;
+
+py::list split(const std::string& text) {
+  return text.empty() ? py::list() : py::list(py::str(text).attr("split")(","));
+}
+
+py::list cpu_features() {
+  py::list features;
+#if defined(__x86_64__)
+  const std::pair<const char*, int> known[] = {
+      {"sse4.2", __builtin_cpu_supports("sse4.2")},
+      {"avx", __builtin_cpu_supports("avx")},
+      {"f16c", __builtin_cpu_supports("f16c")},
+      {"fma", __builtin_cpu_supports("fma")},
+      {"avx2", __builtin_cpu_supports("avx2")},
+      {"avx512f", __builtin_cpu_supports("avx512f")},
+      {"avx512bw", __builtin_cpu_supports("avx512bw")},
+      {"avx512vl", __builtin_cpu_supports("avx512vl")},
+      {"avx512bf16", __builtin_cpu_supports("avx512bf16")},
+  };
+  for (const auto& [name, is_supported] : known)
+    if (is_supported) features.append(name);
+#endif
+  return features;
+}
+
+py::dict cuda_info() {
+  const cuda::DeviceQuery query = cuda::query_devices();
+  py::list devices;
+  for (const cuda::Device& device : query.devices) {
+    py::dict row;
+    row["name"] = device.name;
+    row["compute_capability"] = join(device.major, '.', device.minor);
+    row["memory_bytes"] = device.memory_bytes;
+    devices.append(row);
+  }
+  py::dict info;
+  info["built"] = query.is_built;
+  info["toolkit"] = *CUDML_CUDA_TOOLKIT ? py::object(py::str(CUDML_CUDA_TOOLKIT)) : py::none();
+  info["architectures"] = split(CUDML_CUDA_ARCHITECTURES);
+  info["why"] = query.is_built ? query.message : CUDML_CUDA_WHY;
+  info["devices"] = devices;
+  return info;
+}
+
+py::dict build_info() {
+  py::dict info;
+  info["version"] = CUDML_VERSION;
+#if defined(__clang__)
+  info["compiler"] = std::string("Clang ") + __clang_version__;
+#else
+  info["compiler"] = std::string("GCC ") + __VERSION__;
+#endif
+  info["instruction_sets"] = split(cpu::built_instruction_sets());
+  info["instruction_set"] = cpu::backend().isa;
+  info["cpu_features"] = cpu_features();
+  info["cuda"] = cuda_info();
+  return info;
+}
+
+void set_num_threads(const py::object& n) {
+  cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMostThreads})));
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, module) {
+  cpu::backend();  // refuses an instruction set that is not there; an ImportError here
+  py::register_exception_translator([](std::exception_ptr pointer) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const TypeError& error) {
+      py::set_error(PyExc_TypeError, error.what());
+    }
+  });
+  auto& cuda_error = py::register_exception<cuda::Error>(module, "CudaError", PyExc_RuntimeError);
+  cuda_error.attr("__module__") = "cudml";
+  cuda_error.attr("__doc__") =
+      "A CUDA call failed, or a CUDA device was asked for and none can be used.";
+  bind_operators(module);
+  bind_directml(module);
+  module.def("build_info", &build_info);
+  module.def("get_num_threads", &cpu::num_threads);
+  module.def("set_num_threads", &set_num_threads);
+}
+
+}  // namespace cudml::bindings

@@ -1,0 +1,40 @@
+// What Python objects are called in error messages.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "core/check.h"
+
+namespace cudml::bindings {
+
+namespace py = pybind11;
+
+/// A str as UTF-8; what UTF-8 cannot hold is escaped.
+inline std::string utf8(py::handle text) {
+  const auto bytes = py::reinterpret_steal<py::bytes>(
+      PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes) throw py::error_already_set();
+  return std::string(bytes);
+}
+
+inline std::string type_name(py::handle object) {
+  return utf8(py::handle((PyObject*)Py_TYPE(object.ptr())).attr("__name__"));
+}
+
+/// repr(), cut where it is long; of an object without one (an int of 5000 digits), its type.
+inline std::string text_of(py::handle object) {
+  constexpr Py_ssize_t kLongest = 160;
+  const auto text = py::reinterpret_steal<py::object>(PyObject_Repr(object.ptr()));
+  if (!text) {
+    PyErr_Clear();
+    return join("a value of type ", type_name(object));
+  }
+  if (PyUnicode_GET_LENGTH(text.ptr()) <= kLongest) return utf8(text);
+  const auto start =
+      py::reinterpret_steal<py::object>(PyUnicode_Substring(text.ptr(), 0, kLongest));
+  return utf8(start) + "…";
+}
+
+}  // namespace cudml::bindings

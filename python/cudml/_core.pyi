@@ -1,0 +1,121 @@
+"""What the compiled extension module offers; every argument is checked by the C++ itself."""
+
+from typing import Any
+
+import numpy.typing as npt
+
+class CudaError(RuntimeError): ...
+
+def max_pooling(
+    x: Any,
+    window_size: Any,
+    strides: Any,
+    start_padding: Any,
+    end_padding: Any,
+    dilations: Any,
+    return_indices: Any,
+    index_dtype: Any,
+    output_sizes: Any,
+    axes: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> Any: ...
+def max_pooling_grad(
+    x: Any,
+    grad: Any,
+    window_size: Any,
+    strides: Any,
+    start_padding: Any,
+    end_padding: Any,
+    dilations: Any,
+    axes: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> npt.NDArray[Any]: ...
+def average_pooling(
+    x: Any,
+    window_size: Any,
+    strides: Any,
+    start_padding: Any,
+    end_padding: Any,
+    dilations: Any,
+    include_padding: Any,
+    output_sizes: Any,
+    axes: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> npt.NDArray[Any]: ...
+def average_pooling_grad(
+    grad: Any,
+    input_sizes: Any,
+    window_size: Any,
+    strides: Any,
+    start_padding: Any,
+    end_padding: Any,
+    dilations: Any,
+    include_padding: Any,
+    axes: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> npt.NDArray[Any]: ...
+def lp_pooling(
+    x: Any,
+    window_size: Any,
+    strides: Any,
+    start_padding: Any,
+    end_padding: Any,
+    dilations: Any,
+    p: Any,
+    output_sizes: Any,
+    axes: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> npt.NDArray[Any]: ...
+def padding(
+    x: Any,
+    start_padding: Any,
+    end_padding: Any,
+    mode: Any,
+    value: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> npt.NDArray[Any]: ...
+def mean_variance_normalization(
+    x: Any,
+    scale: Any,
+    bias: Any,
+    axes: Any,
+    use_mean: Any,
+    use_variance: Any,
+    epsilon: Any,
+    activation: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> npt.NDArray[Any]: ...
+def build_info() -> dict[str, Any]: ...
+def get_num_threads() -> int: ...
+def set_num_threads(n: Any, /) -> None: ...
+
+class LoweredOperator:
+    @property
+    def name(self) -> str: ...
+    def describe(self) -> str: ...
+    def compile(self, device: Any, /) -> CompiledOperator: ...
+
+class CompiledOperator:
+    """An operator planned for a device; made by `Operator.compile`."""
+
+    @property
+    def workspace_bytes(self) -> int: ...
+    def __call__(
+        self, *inputs: Any, out: Any = None, workspace: Any = None, stream: Any = None
+    ) -> Any: ...
+
+def lower(desc: Any, feature_level: Any, /) -> LoweredOperator: ...

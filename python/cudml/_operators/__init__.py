@@ -1,0 +1,16 @@
+"""The seven canonical operators, as the package exports them."""
+
+from cudml._operators.normalization import mean_variance_normalization
+from cudml._operators.padding import padding
+from cudml._operators.pooling import average_pooling, lp_pooling, max_pooling
+from cudml._operators.pooling_grad import average_pooling_grad, max_pooling_grad
+
+__all__ = [
+    "average_pooling",
+    "average_pooling_grad",
+    "lp_pooling",
+    "max_pooling",
+    "max_pooling_grad",
+    "mean_variance_normalization",
+    "padding",
+]

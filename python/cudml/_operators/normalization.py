@@ -1,0 +1,77 @@
+"""Normalization: its signature and meaning; the work is done in `_core`."""
+
+from __future__ import annotations
+
+from cudml import _core
+from cudml._typing import ActivationLike, Array, Axes, Number, Stream
+
+
+def mean_variance_normalization(
+    x: Array,
+    scale: Array | None = None,
+    bias: Array | None = None,
+    *,
+    axes: Axes,
+    use_mean: bool = True,
+    use_variance: bool = True,
+    epsilon: Number = 1e-5,
+    activation: ActivationLike | None = None,
+    out: Array | None = None,
+    stream: Stream = None,
+) -> Array:
+    """Normalize over any axes, then scale, shift and activate.
+
+    ``activation(scale * (x - mean) / sqrt(variance + epsilon) + bias)`` with the mean and the
+    biased variance of the elements that share all coordinates outside `axes`. Computed in float32
+    (float64 for float64) by a corrected two-pass method, rounded once.
+    Follows DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC.
+
+    Parameters
+    ----------
+    x : array of rank 1 to 8
+        float16, bfloat16, float32 or float64.
+    scale, bias : array, optional
+        Rank of `x`, every size equal to that of `x` or 1. The type of `x`, or float32 where `x` is
+        float16 or bfloat16.
+    axes : int or ints
+        Dimensions the statistics are taken over, in any order, negative ones counted from the end.
+        With none every element is its own group.
+    use_mean : bool, default True
+        Subtract the mean. Without it the variance is the mean square (RMS normalization).
+    use_variance : bool, default True
+        Divide by the deviation.
+    epsilon : float, default 1e-5
+        Added to the variance inside the root; finite, not negative. 0 makes a constant group NaN.
+    activation : str, or (str, {parameter: number})
+        identity, linear, relu, leaky_relu, thresholded_relu, elu, celu, scaled_elu, sigmoid,
+        hard_sigmoid, tanh, scaled_tanh, softplus, parametric_softplus, softsign, shrink, gelu;
+        beyond DirectML swish and hard_swish. Parameters are DirectML's in snake_case.
+    out : array
+        Shape and type of `x`; written and returned. May be `x` itself, otherwise no overlap.
+    stream : None
+        With arrays on the CPU nothing else is taken.
+
+    Returns
+    -------
+    array
+        Shape, type and memory order of `x`.
+
+    Raises
+    ------
+    TypeError
+        An argument is of the wrong kind, or an array of an element type that is not taken.
+    ValueError
+        A value out of range: the message names the field, its index, the value and the range.
+
+    Examples
+    --------
+    >>> import cudml, numpy as np
+    >>> x = np.array([[1.0, 2.0, 3.0, 4.0]])
+    >>> cudml.mean_variance_normalization(x, axes=1).round(4).tolist()
+    [[-1.3416, -0.4472, 0.4472, 1.3416]]
+    >>> cudml.mean_variance_normalization(x, axes=1, activation="relu").round(4).tolist()
+    [[0.0, 0.0, 0.4472, 1.3416]]
+    """
+    return _core.mean_variance_normalization(
+        x, scale, bias, axes, use_mean, use_variance, epsilon, activation, out, stream
+    )

@@ -1,0 +1,134 @@
+"""Gradients of pooling: signatures and their meaning; the work is done in `_core`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+from cudml import _core
+from cudml._typing import Array, Axes, Geometry, Stream
+
+
+def max_pooling_grad(
+    x: Array,
+    grad: Array,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    axes: Axes | None = None,
+    out: Array | None = None,
+    stream: Stream = None,
+) -> Array:
+    """Gradient of max pooling: each window hands its gradient to the element that won it.
+
+    Winners are found again from `x`, by the rules of `max_pooling`; ties give everything to the
+    first element in row-major order. Sums are kept in float32 and rounded once; repeated runs give
+    the same bits. Follows DML_MAX_POOLING_GRAD_OPERATOR_DESC.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, [D, [H,]] W), or of rank 1 to 8 with `axes`
+        The input of the forward pooling: float16, bfloat16, float32 or float64.
+    grad : array
+        Gradient with respect to the forward output: its sizes, the type of `x`. The floor rule,
+        the ceil rule and every size between 1 and the ceil rule's are taken.
+    window_size, strides, start_padding, end_padding, dilations, axes
+        As in the forward call; see `max_pooling`.
+    out : array
+        Shape and type of `x`; written and returned. Must not overlap `x` or `grad`.
+    stream : None
+        With arrays on the CPU nothing else is taken.
+
+    Returns
+    -------
+    array
+        Shape, type and memory order of `x`; zero where an element won nowhere.
+
+    Raises
+    ------
+    TypeError
+        An argument is of the wrong kind, or an array of an element type that is not taken.
+    ValueError
+        A value out of range: the message names the field, its index, the value and the range.
+
+    Examples
+    --------
+    >>> import cudml, numpy as np
+    >>> x = np.array([[1, 2, 3], [2, 4, 2], [5, 6, 7]], np.float32)
+    >>> grad = np.array([[1, 2], [4, 5]], np.float32)
+    >>> cudml.max_pooling_grad(x, grad, 2, axes=(0, 1)).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 4.0, 5.0]]
+    """
+    return _core.max_pooling_grad(
+        x, grad, window_size, strides, start_padding, end_padding, dilations, axes, out, stream
+    )
+
+
+def average_pooling_grad(
+    grad: Array,
+    input_sizes: Sequence[SupportsIndex],
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    include_padding: bool = False,
+    axes: Axes | None = None,
+    out: Array | None = None,
+    stream: Stream = None,
+) -> Array:
+    """Gradient of average pooling: the exact transpose of `average_pooling`.
+
+    Each element receives the sum, over the windows that contain it, of their gradient divided by
+    their divisor; what falls on padding disappears. Deterministic.
+    Follows DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC; dilations are an extension.
+
+    Parameters
+    ----------
+    grad : array, shape (N, C, [D, [H,]] W), or of rank 1 to 8 with `axes`
+        Gradient with respect to the forward output: float16, bfloat16, float32 or float64.
+    input_sizes : ints
+        The full shape of the forward input, batch and channels included.
+    window_size, strides, start_padding, end_padding, dilations, include_padding, axes
+        As in the forward call; see `average_pooling`.
+    out : array
+        Shape `input_sizes`, the type of `grad`; written and returned. Must not overlap `grad`.
+    stream : None
+        With arrays on the CPU nothing else is taken.
+
+    Returns
+    -------
+    array
+        Shape `input_sizes`, type and memory order of `grad`.
+
+    Raises
+    ------
+    TypeError
+        An argument is of the wrong kind, or an array of an element type that is not taken.
+    ValueError
+        A value out of range: the message names the field, its index, the value and the range.
+
+    Examples
+    --------
+    >>> import cudml, numpy as np
+    >>> grad = np.array([[1, 2], [3, 4]], np.float32)
+    >>> cudml.average_pooling_grad(grad, (3, 3), 2, axes=(0, 1)).tolist()
+    [[0.25, 0.75, 0.5], [1.0, 2.5, 1.5], [0.75, 1.75, 1.0]]
+    """
+    return _core.average_pooling_grad(
+        grad,
+        input_sizes,
+        window_size,
+        strides,
+        start_padding,
+        end_padding,
+        dilations,
+        include_padding,
+        axes,
+        out,
+        stream,
+    )

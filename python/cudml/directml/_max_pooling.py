@@ -1,0 +1,195 @@
+"""Descriptors of max pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ._types import BufferTensorDesc, OperatorDesc
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxPoolingOperatorDesc(OperatorDesc):
+    """Largest element of each window, `DML_MAX_POOLING_OPERATOR_DESC`.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        {N,C,H,W} or {N,C,D,H,W}.
+    OutputTensor : BufferTensorDesc
+        The result; its spatial sizes may exceed the floor rule up to the ceil rule.
+    DimensionCount : int, optional
+        Length of the sequences below; 2 for rank 4, 3 for rank 5.
+    Strides : sequence of int
+        Step of the window, {H,W} or {D,H,W} like all that follow.
+    WindowSize : sequence of int
+        Taps of the window.
+    StartPadding : sequence of int
+        Virtual elements before the first.
+    EndPadding : sequence of int
+        Virtual elements after the last.
+
+    Examples
+    --------
+    >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
+    >>> desc = MaxPoolingOperatorDesc(
+    ...     InputTensor=x, OutputTensor=y, Strides=[1, 1],
+    ...     WindowSize=[2, 2], StartPadding=[0, 0], EndPadding=[0, 0],
+    ... )
+    >>> desc.DimensionCount
+    2
+    """
+
+    _dml_name = "MAX_POOLING"
+
+    InputTensor: BufferTensorDesc
+    OutputTensor: BufferTensorDesc
+    DimensionCount: int | None = None
+    Strides: Sequence[int]
+    WindowSize: Sequence[int]
+    StartPadding: Sequence[int]
+    EndPadding: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxPooling1OperatorDesc(OperatorDesc):
+    """Max pooling with indices, `DML_MAX_POOLING1_OPERATOR_DESC`.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        {N,C,H,W} or {N,C,D,H,W}.
+    OutputTensor : BufferTensorDesc
+        The result; its spatial sizes may exceed the floor rule up to the ceil rule.
+    OutputIndicesTensor : BufferTensorDesc, optional
+        UINT32 or UINT64: where each maximum stands in the whole input, flat, row-major.
+    DimensionCount : int, optional
+        Length of the sequences below; 2 for rank 4, 3 for rank 5.
+    Strides : sequence of int
+        Step of the window, {H,W} or {D,H,W} like all that follow.
+    WindowSize : sequence of int
+        Taps of the window.
+    StartPadding : sequence of int
+        Virtual elements before the first.
+    EndPadding : sequence of int
+        Virtual elements after the last.
+
+    Examples
+    --------
+    >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
+    >>> desc = MaxPooling1OperatorDesc(
+    ...     InputTensor=x, OutputTensor=y, Strides=[1, 1],
+    ...     WindowSize=[2, 2], StartPadding=[0, 0], EndPadding=[0, 0],
+    ... )
+    >>> desc.DimensionCount
+    2
+    """
+
+    _dml_name = "MAX_POOLING1"
+
+    InputTensor: BufferTensorDesc
+    OutputTensor: BufferTensorDesc
+    OutputIndicesTensor: BufferTensorDesc | None = None
+    DimensionCount: int | None = None
+    Strides: Sequence[int]
+    WindowSize: Sequence[int]
+    StartPadding: Sequence[int]
+    EndPadding: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxPooling2OperatorDesc(OperatorDesc):
+    """Max pooling with indices and dilations, `DML_MAX_POOLING2_OPERATOR_DESC`.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        {N,C,H,W} or {N,C,D,H,W}.
+    OutputTensor : BufferTensorDesc
+        The result; its spatial sizes may exceed the floor rule up to the ceil rule.
+    OutputIndicesTensor : BufferTensorDesc, optional
+        UINT32 or UINT64: where each maximum stands in the whole input, flat, row-major.
+    DimensionCount : int, optional
+        Length of the sequences below; 2 for rank 4, 3 for rank 5.
+    Strides : sequence of int
+        Step of the window, {H,W} or {D,H,W} like all that follow.
+    WindowSize : sequence of int
+        Taps of the window.
+    StartPadding : sequence of int
+        Virtual elements before the first.
+    EndPadding : sequence of int
+        Virtual elements after the last.
+    Dilations : sequence of int
+        Distance between taps; 1 is dense.
+
+    Examples
+    --------
+    >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
+    >>> desc = MaxPooling2OperatorDesc(
+    ...     InputTensor=x, OutputTensor=y, Strides=[1, 1],
+    ...     WindowSize=[2, 2], StartPadding=[0, 0], EndPadding=[0, 0], Dilations=[1, 1],
+    ... )
+    >>> desc.DimensionCount
+    2
+    """
+
+    _dml_name = "MAX_POOLING2"
+
+    InputTensor: BufferTensorDesc
+    OutputTensor: BufferTensorDesc
+    OutputIndicesTensor: BufferTensorDesc | None = None
+    DimensionCount: int | None = None
+    Strides: Sequence[int]
+    WindowSize: Sequence[int]
+    StartPadding: Sequence[int]
+    EndPadding: Sequence[int]
+    Dilations: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxPoolingGradOperatorDesc(OperatorDesc):
+    """Gradient of max pooling, `DML_MAX_POOLING_GRAD_OPERATOR_DESC`.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        {N,C,H,W} or {N,C,D,H,W}.
+    InputGradientTensor : BufferTensorDesc
+        Gradient of the forward output.
+    OutputGradientTensor : BufferTensorDesc
+        Gradient of the forward input.
+    DimensionCount : int, optional
+        Length of the sequences below; 2 for rank 4, 3 for rank 5.
+    Strides : sequence of int
+        Step of the window, {H,W} or {D,H,W} like all that follow.
+    WindowSize : sequence of int
+        Taps of the window.
+    StartPadding : sequence of int
+        Virtual elements before the first.
+    EndPadding : sequence of int
+        Virtual elements after the last.
+    Dilations : sequence of int
+        Distance between taps; 1 is dense.
+
+    Examples
+    --------
+    >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
+    >>> desc = MaxPoolingGradOperatorDesc(
+    ...     InputTensor=x, InputGradientTensor=y, OutputGradientTensor=x, Strides=[1, 1],
+    ...     WindowSize=[2, 2], StartPadding=[0, 0], EndPadding=[0, 0], Dilations=[1, 1],
+    ... )
+    >>> desc.DimensionCount
+    2
+    """
+
+    _dml_name = "MAX_POOLING_GRAD"
+
+    InputTensor: BufferTensorDesc
+    InputGradientTensor: BufferTensorDesc
+    OutputGradientTensor: BufferTensorDesc
+    DimensionCount: int | None = None
+    Strides: Sequence[int]
+    WindowSize: Sequence[int]
+    StartPadding: Sequence[int]
+    EndPadding: Sequence[int]
+    Dilations: Sequence[int]

@@ -1,0 +1,242 @@
+"""Descriptors of padding and mean-variance normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ._types import BufferTensorDesc, OperatorDesc, TensorDataType
+from ._types import PaddingMode as Mode
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddingOperatorDesc(OperatorDesc):
+    """Padding with a FLOAT constant, `DML_PADDING_OPERATOR_DESC`.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        Rank 1 to 8.
+    OutputTensor : BufferTensorDesc
+        Sizes are InputTensor + StartPadding + EndPadding, in every dimension.
+    PaddingMode : PaddingMode or str
+        Where padded elements come from, such as ``"REFLECTION"``.
+    PaddingValue : float
+        The constant; rounded to FLOAT first, truncated for integer tensors.
+    DimensionCount : int, optional
+        The rank of the tensors, length of the sequences below.
+    StartPadding : sequence of int
+        Elements added before each dimension, batch and channel included.
+    EndPadding : sequence of int
+        Elements added after each dimension.
+
+    Examples
+    --------
+    >>> x, y = BufferTensorDesc("FLOAT32", [2, 4]), BufferTensorDesc("FLOAT32", [2, 7])
+    >>> desc = PaddingOperatorDesc(
+    ...     InputTensor=x, OutputTensor=y, PaddingMode="EDGE", PaddingValue=0,
+    ...     StartPadding=[0, 1], EndPadding=[0, 2],
+    ... )
+    >>> desc.PaddingMode
+    PaddingMode.EDGE
+    """
+
+    _dml_name = "PADDING"
+
+    InputTensor: BufferTensorDesc
+    OutputTensor: BufferTensorDesc
+    PaddingMode: Mode | str
+    PaddingValue: float
+    DimensionCount: int | None = None
+    StartPadding: Sequence[int]
+    EndPadding: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Padding1OperatorDesc(OperatorDesc):
+    """Padding with a constant of the tensor's type, `DML_PADDING1_OPERATOR_DESC`.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        Rank 1 to 8.
+    OutputTensor : BufferTensorDesc
+        Sizes are InputTensor + StartPadding + EndPadding, in every dimension.
+    PaddingMode : PaddingMode or str
+        Where padded elements come from, such as ``"REFLECTION"``.
+    PaddingValueDataType : TensorDataType or str
+        OutputTensor's data type.
+    PaddingValue : number or bytes
+        The constant in that type, or the 8 raw bytes of a `DML_SCALAR_UNION`.
+    DimensionCount : int, optional
+        The rank of the tensors, length of the sequences below.
+    StartPadding : sequence of int
+        Elements added before each dimension, batch and channel included.
+    EndPadding : sequence of int
+        Elements added after each dimension.
+
+    Examples
+    --------
+    >>> x, y = BufferTensorDesc("INT8", [2, 4]), BufferTensorDesc("INT8", [2, 7])
+    >>> desc = Padding1OperatorDesc(
+    ...     InputTensor=x, OutputTensor=y, PaddingMode="CONSTANT", PaddingValueDataType="INT8",
+    ...     PaddingValue=-7, StartPadding=[0, 1], EndPadding=[0, 2],
+    ... )
+    >>> desc.PaddingValueDataType
+    TensorDataType.INT8
+    """
+
+    _dml_name = "PADDING1"
+
+    InputTensor: BufferTensorDesc
+    OutputTensor: BufferTensorDesc
+    PaddingMode: Mode | str
+    PaddingValueDataType: TensorDataType | str
+    PaddingValue: float | bytes
+    DimensionCount: int | None = None
+    StartPadding: Sequence[int]
+    EndPadding: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanVarianceNormalizationOperatorDesc(OperatorDesc):
+    """`DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC`, for {N,C,H,W}.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        What is normalized.
+    ScaleTensor : BufferTensorDesc, optional
+        Multiplied after normalization; each size is 1 or InputTensor's.
+    BiasTensor : BufferTensorDesc, optional
+        Added after scaling; each size is 1 or InputTensor's.
+    OutputTensor : BufferTensorDesc
+        The result, of InputTensor's sizes.
+    CrossChannel : bool or int
+        Statistics over {1,2,3} rather than {2,3}.
+    NormalizeVariance : bool or int
+        Whether to divide by the deviation.
+    Epsilon : float
+        Added to the variance; 1e-5 is usual.
+    FusedActivation : OperatorDesc, optional
+        An activation for the result, its own tensors None.
+
+    Examples
+    --------
+    >>> x = BufferTensorDesc("FLOAT32", [1, 2, 4, 4])
+    >>> desc = MeanVarianceNormalizationOperatorDesc(
+    ...     InputTensor=x, OutputTensor=x, CrossChannel=False, NormalizeVariance=True, Epsilon=1e-5,
+    ... )
+    >>> desc.ScaleTensor is None
+    True
+    """
+
+    _dml_name = "MEAN_VARIANCE_NORMALIZATION"
+
+    InputTensor: BufferTensorDesc
+    ScaleTensor: BufferTensorDesc | None = None
+    BiasTensor: BufferTensorDesc | None = None
+    OutputTensor: BufferTensorDesc
+    CrossChannel: bool | int
+    NormalizeVariance: bool | int
+    Epsilon: float
+    FusedActivation: OperatorDesc | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanVarianceNormalization1OperatorDesc(OperatorDesc):
+    """`DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC`: any axes.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        What is normalized.
+    ScaleTensor : BufferTensorDesc, optional
+        Multiplied after normalization; each size is 1 or InputTensor's.
+    BiasTensor : BufferTensorDesc, optional
+        Added after scaling; each size is 1 or InputTensor's.
+    OutputTensor : BufferTensorDesc
+        The result, of InputTensor's sizes.
+    AxisCount : int, optional
+        Length of Axes.
+    Axes : sequence of int
+        Dimensions over which statistics are taken, in any order.
+    NormalizeVariance : bool or int
+        Whether to divide by the deviation.
+    Epsilon : float
+        Added to the variance; 1e-5 is usual.
+    FusedActivation : OperatorDesc, optional
+        An activation for the result, its own tensors None.
+
+    Examples
+    --------
+    >>> x = BufferTensorDesc("FLOAT32", [1, 2, 4, 4])
+    >>> desc = MeanVarianceNormalization1OperatorDesc(
+    ...     InputTensor=x, OutputTensor=x, Axes=[2, 3], NormalizeVariance=True, Epsilon=1e-5,
+    ... )
+    >>> desc.ScaleTensor is None
+    True
+    """
+
+    _dml_name = "MEAN_VARIANCE_NORMALIZATION1"
+
+    InputTensor: BufferTensorDesc
+    ScaleTensor: BufferTensorDesc | None = None
+    BiasTensor: BufferTensorDesc | None = None
+    OutputTensor: BufferTensorDesc
+    AxisCount: int | None = None
+    Axes: Sequence[int] | None
+    NormalizeVariance: bool | int
+    Epsilon: float
+    FusedActivation: OperatorDesc | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanVarianceNormalization2OperatorDesc(OperatorDesc):
+    """`DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC`: mean and variance one by one.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        What is normalized.
+    ScaleTensor : BufferTensorDesc, optional
+        Multiplied after normalization; each size is 1 or InputTensor's.
+    BiasTensor : BufferTensorDesc, optional
+        Added after scaling; each size is 1 or InputTensor's.
+    OutputTensor : BufferTensorDesc
+        The result, of InputTensor's sizes.
+    AxisCount : int, optional
+        Length of Axes.
+    Axes : sequence of int
+        Dimensions over which statistics are taken, in any order.
+    UseMean : bool or int
+        Whether to subtract the mean.
+    UseVariance : bool or int
+        Whether to divide by the deviation, about the mean or about 0.
+    Epsilon : float
+        Added to the variance; 1e-5 is usual.
+    FusedActivation : OperatorDesc, optional
+        An activation for the result, its own tensors None.
+
+    Examples
+    --------
+    >>> x = BufferTensorDesc("FLOAT32", [1, 2, 4, 4])
+    >>> desc = MeanVarianceNormalization2OperatorDesc(
+    ...     InputTensor=x, OutputTensor=x, Axes=[1], UseMean=False, UseVariance=True, Epsilon=1e-5,
+    ... )
+    >>> desc.ScaleTensor is None
+    True
+    """
+
+    _dml_name = "MEAN_VARIANCE_NORMALIZATION2"
+
+    InputTensor: BufferTensorDesc
+    ScaleTensor: BufferTensorDesc | None = None
+    BiasTensor: BufferTensorDesc | None = None
+    OutputTensor: BufferTensorDesc
+    AxisCount: int | None = None
+    Axes: Sequence[int] | None
+    UseMean: bool | int
+    UseVariance: bool | int
+    Epsilon: float
+    FusedActivation: OperatorDesc | None = None

@@ -1,0 +1,176 @@
+"""Activations that DirectML does not fuse into a normalization; `Operator` refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ._activations import ActivationDesc
+from ._types import BufferTensorDesc, OperatorDesc
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationHardmaxOperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_HARDMAX_OPERATOR_DESC`: 1 at the first largest element of a row, else 0.
+
+    Examples
+    --------
+    >>> ActivationHardmaxOperatorDesc().InputTensor is None
+    True
+    """
+
+    _dml_name = "ACTIVATION_HARDMAX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationHardmax1OperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_HARDMAX1_OPERATOR_DESC`: Hardmax over Axes.
+
+    Examples
+    --------
+    >>> ActivationHardmax1OperatorDesc(Axes=[1]).AxisCount
+    1
+    """
+
+    _dml_name = "ACTIVATION_HARDMAX1"
+
+    AxisCount: int | None = None
+    Axes: Sequence[int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationHardSwishOperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC`: x * (Alpha * x + Beta, clamped to 0 and 1).
+
+    Parameters
+    ----------
+    Alpha, Beta : float
+        As in the formula.
+
+    Examples
+    --------
+    >>> ActivationHardSwishOperatorDesc().Beta
+    0.5
+    """
+
+    _dml_name = "ACTIVATION_HARD_SWISH"
+
+    Alpha: float = 1 / 6
+    Beta: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationLogSoftmaxOperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC`: The logarithm of softmax over a row.
+
+    Examples
+    --------
+    >>> ActivationLogSoftmaxOperatorDesc().InputTensor is None
+    True
+    """
+
+    _dml_name = "ACTIVATION_LOG_SOFTMAX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationLogSoftmax1OperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC`: The logarithm of softmax over Axes.
+
+    Examples
+    --------
+    >>> ActivationLogSoftmax1OperatorDesc(Axes=[1]).AxisCount
+    1
+    """
+
+    _dml_name = "ACTIVATION_LOG_SOFTMAX1"
+
+    AxisCount: int | None = None
+    Axes: Sequence[int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationParameterizedReluOperatorDesc(OperatorDesc):
+    """`DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC`: x where x >= 0, else slope * x.
+
+    Examples
+    --------
+    >>> ActivationParameterizedReluOperatorDesc().SlopeTensor is None
+    True
+    """
+
+    _dml_name = "ACTIVATION_PARAMETERIZED_RELU"
+
+    InputTensor: BufferTensorDesc | None = None
+    SlopeTensor: BufferTensorDesc | None = None
+    OutputTensor: BufferTensorDesc | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationSoftmaxOperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_SOFTMAX_OPERATOR_DESC`: Softmax over a row.
+
+    Examples
+    --------
+    >>> ActivationSoftmaxOperatorDesc().InputTensor is None
+    True
+    """
+
+    _dml_name = "ACTIVATION_SOFTMAX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationSoftmax1OperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC`: Softmax over Axes.
+
+    Examples
+    --------
+    >>> ActivationSoftmax1OperatorDesc(Axes=[1]).AxisCount
+    1
+    """
+
+    _dml_name = "ACTIVATION_SOFTMAX1"
+
+    AxisCount: int | None = None
+    Axes: Sequence[int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationSwishOperatorDesc(ActivationDesc):
+    """`DML_ACTIVATION_SWISH_OPERATOR_DESC`: x * sigmoid(SigmoidInputScale * x).
+
+    Parameters
+    ----------
+    SigmoidInputScale : float
+        As in the formula.
+
+    Examples
+    --------
+    >>> ActivationSwishOperatorDesc().SigmoidInputScale
+    1.0
+    """
+
+    _dml_name = "ACTIVATION_SWISH"
+
+    SigmoidInputScale: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementWiseClipOperatorDesc(ActivationDesc):
+    """`DML_ELEMENT_WISE_CLIP_OPERATOR_DESC`: x clamped to Min and Max.
+
+    Parameters
+    ----------
+    Min, Max : float
+        As in the formula.
+
+    Examples
+    --------
+    >>> ElementWiseClipOperatorDesc(Min=0.0, Max=6.0).Max
+    6.0
+    """
+
+    _dml_name = "ELEMENT_WISE_CLIP"
+
+    ScaleBias: tuple[float, float] | None = None
+    Min: float
+    Max: float
