@@ -1,0 +1,25 @@
+"""The operators in NumPy: the specification stated as code, brute force, in float64.
+
+Each function takes the arguments of the operator of the same name except `out` and `stream`.
+Max pooling and padding return x's own type with its bits; the other operators return the exact
+value rounded once to float64, whatever x's type, so that a result in any type can be judged by it.
+"""
+
+from __future__ import annotations
+
+from .activations import ACTIVATIONS
+from .gradients import average_pooling_grad, max_pooling_grad
+from .normalization import mean_variance_normalization
+from .padding import padding
+from .pooling import average_pooling, lp_pooling, max_pooling
+
+__all__ = [
+    "ACTIVATIONS",
+    "average_pooling",
+    "average_pooling_grad",
+    "lp_pooling",
+    "max_pooling",
+    "max_pooling_grad",
+    "mean_variance_normalization",
+    "padding",
+]

@@ -1,0 +1,109 @@
+"""The gradients of max and average pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .geometry import Geometry, Taps, Windows, pooled_axes
+from .pooling import Axes, winners
+from .wide import Wide
+
+Array = NDArray[Any]
+Bools = NDArray[np.bool_]
+
+
+def max_pooling_grad(
+    x: Array,
+    grad: Array,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    axes: Axes = None,
+) -> NDArray[np.float64]:
+    """result[i] = sum over windows o whose winner is i of grad[o], unrounded; 0 elsewhere.
+
+    x is the forward input, grad has the forward output's shape (any that D-POOL-2 permits), the
+    result x's. Winners are those of max_pooling: ties go to the first, NaN to the first NaN.
+    """
+    fields = (window_size, strides, start_padding, end_padding, dilations, axes)
+    windows = fitted(x.shape, grad, *fields)
+    position, found = winners(windows, x)
+    share = Wide.of(windows.planes(grad.astype(np.float64)))
+    total = _Sums(*windows.planes(x).shape)
+    with np.errstate(all="ignore"):
+        for taps in windows.taps():
+            won = taps.real & found[:, None] & (position[:, None] == taps.source)
+            for t in np.flatnonzero(won.any(axis=(0, 2))):
+                total.add(taps, int(t), share, won[:, t])
+    return windows.restore(total.hi, x.shape)
+
+
+def average_pooling_grad(
+    grad: Array,
+    input_sizes: Sequence[int],
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    include_padding: bool = False,
+    axes: Axes = None,
+) -> NDArray[np.float64]:
+    """result[i] = sum over windows o with i as a real tap of grad[o] / divisor(o), unrounded.
+
+    grad has the forward output's shape, the result the shape `input_sizes`; the divisor is that
+    of average_pooling. Gradient that falls on padding disappears.
+    """
+    shape = tuple(input_sizes)
+    fields = (window_size, strides, start_padding, end_padding, dilations, axes)
+    windows = fitted(shape, grad, *fields)
+    divisor = windows.inside_count() if include_padding else windows.real_count()
+    planes = windows.planes(grad.astype(np.float64))
+    total = _Sums(len(planes), len(windows.coverage()))
+    with np.errstate(all="ignore"):
+        share = Wide.of(planes) / np.maximum(divisor, 1).astype(np.float64)
+        for taps in windows.taps():
+            for t in np.flatnonzero(taps.real.any(axis=1)):
+                total.add(taps, int(t), share, np.broadcast_to(taps.real[t], planes.shape))
+    return windows.restore(total.hi, shape)
+
+
+class _Sums:
+    """One wide sum for each element of each plane, starting at +0."""
+
+    def __init__(self, batch: int, plane: int) -> None:
+        self.hi = np.zeros((batch, plane))
+        self.lo = np.zeros((batch, plane))
+
+    def add(self, taps: Taps, t: int, share: Wide, chosen: Bools) -> None:
+        """Adds share[b, o] to the element under tap t of window o, where chosen[b, o].
+
+        One tap never lies on the same element for two windows, so no element is met twice.
+        """
+        b, o = np.nonzero(chosen)
+        i = taps.source[t, o]
+        total = Wide(self.hi[b, i], self.lo[b, i]) + Wide(share.hi[b, o], share.lo[b, o])
+        self.hi[b, i], self.lo[b, i] = total.hi, total.lo
+
+
+def fitted(
+    shape: Sequence[int],
+    grad: Array,
+    window_size: Geometry,
+    strides: Geometry,
+    start_padding: Geometry,
+    end_padding: Geometry,
+    dilations: Geometry,
+    axes: Axes,
+) -> Windows:
+    """The windows over an input of shape `shape` whose outputs are grad's elements."""
+    sizes = [grad.shape[a] for a in pooled_axes(len(shape), axes)]
+    return Windows(shape, window_size, strides, start_padding, end_padding, dilations, axes, sizes)

@@ -1,0 +1,66 @@
+"""Padding in its five modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .geometry import Geometry, per_axis
+from .numbers import padding_value
+
+Array = NDArray[Any]
+
+
+def padding(
+    x: Array,
+    start_padding: Geometry,
+    end_padding: Geometry,
+    *,
+    mode: str | Sequence[str] = "constant",
+    value: Any = 0,
+) -> Array:
+    """x with start_padding[d] elements before and end_padding[d] after, along every dimension d.
+
+    x has rank 1 to 8 and any element type, whose bits are copied. `mode` is one name or one per
+    dimension (D-PAD-14): an element is `value` if it lies outside x in any dimension whose mode is
+    constant, otherwise each dimension's own rule gives its source.
+    """
+    modes = [mode] * x.ndim if isinstance(mode, str) else list(mode)
+    start, end = per_axis(start_padding, x.ndim), per_axis(end_padding, x.ndim)
+    sources = [
+        source_indices(m, n, b, e) for m, n, b, e in zip(modes, x.shape, start, end, strict=True)
+    ]
+    y = x[np.ix_(*(index for index, _ in sources))]
+    if "constant" in modes:
+        fill = padding_value(value, x.dtype)
+        for d, (_, outside) in enumerate(sources):
+            y[(slice(None),) * d + (outside,)] = fill
+    return y
+
+
+def source_indices(
+    mode: str, n: int, start: int, end: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The input index at each position of a padded dimension, and where the constant stands.
+
+    n is the dimension's size. edge repeats the outermost element; the other modes repeat one period
+    for ever, drawn here: wrap a b c, symmetric a b c c b a, reflection a b c b (D-PAD-1: of one
+    element alone, a).
+    """
+    at = np.arange(-start, n + end)
+    outside = np.zeros(len(at), np.bool_)
+    a = np.arange(n)
+    if mode == "constant":
+        outside = (at < 0) | (at >= n)
+        return np.where(outside, 0, at), outside
+    if mode == "edge":
+        return np.minimum(np.maximum(at, 0), n - 1), outside
+    period = {
+        "wrap": a,
+        "symmetric": np.concatenate([a, a[::-1]]),
+        "reflection": np.concatenate([a, a[1 : n - 1][::-1]]),
+    }[mode]
+    return period[at % max(len(period), 1)], outside
