@@ -18,7 +18,7 @@ import cuda_toolkit  # noqa: E402
 CSRC = ROOT / "csrc"
 COMMON = ["-std=c++20", "-O3", f"-I{CSRC}"]
 GXX = [
-    *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
+    *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result
 ]
 DEPENDENCIES = "-MD -MF $out.d -c $in -o $out"

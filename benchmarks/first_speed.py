@@ -4,7 +4,8 @@ Run it on a quiet machine:
 
     python benchmarks/first_speed.py [--rounds 25] [--json FILE]
 
-Every case times the operation as PyTorch's own call does it, with a fresh output each time. The
+Contenders take turns in every round. Every case times the operation as PyTorch's own call does it,
+with a fresh output each time. The
 rows marked "out=" are cudml alone, writing into memory that is there already.
 """
 
@@ -65,18 +66,22 @@ def progress(text: str) -> None:
 
 
 def interleaved(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each call, one after the other in every round, in alternating order."""
-    for call in calls.values():
-        for _ in range(3):
-            call()
+    """Milliseconds of each call; contenders take turns, the order alternates from round to round.
+
+    In its turn a contender runs twice untimed before it is timed: the other library's threads go on
+    spinning for a while after its call, on a core that this one needs, and its own are asleep.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for k in range(rounds):
         names = list(calls)
         for name in names if k % 2 == 0 else reversed(names):
-            start = time.perf_counter()
-            call_result = calls[name]()
-            times[name].append((time.perf_counter() - start) * 1e3)
-            del call_result
+            for timed in (False, False, True, True):
+                start = time.perf_counter()
+                call_result = calls[name]()
+                elapsed = (time.perf_counter() - start) * 1e3
+                if timed:
+                    times[name].append(elapsed)
+                del call_result
     return times
 
 

@@ -159,9 +159,8 @@ Dims pooled_axes(const char* op, py::handle axes, int rank) {
 
 void set_output_sizes(PoolDesc& desc, py::handle output_sizes) {
   if (output_sizes.is_none()) return;
-  if (is_text(output_sizes)) {
-    check(py::isinstance<py::str>(output_sizes) && utf8(output_sizes) == "ceil", desc.op,
-          ": output_sizes is ", text_of(output_sizes),
+  if (py::isinstance<py::str>(output_sizes)) {
+    check(utf8(output_sizes) == "ceil", desc.op, ": output_sizes is ", text_of(output_sizes),
           "; it must be None, \"ceil\" or one int per pooled dimension");
     desc.output_rule = OutputRule::ceil;
     return;

@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <string>
 
+#include "bindings/text.h"
+
 namespace cudml::bindings {
 namespace {
 
 constexpr const char* kTakenTypes =
     "float16, bfloat16, float32, float64, uint8, uint16, uint32, uint64, int8, int16, int32, int64";
-
-std::string type_name(py::handle object) {
-  return py::cast<std::string>(py::handle((PyObject*)Py_TYPE(object.ptr())).attr("__name__"));
-}
 
 bool is_masked(py::handle object) {
   static const py::handle array_type =
@@ -66,9 +64,8 @@ Footprint footprint_of_array(const py::array& array, const Dims& sizes, int64_t 
 Dtype require_dtype(const char* op, const char* field, const char* name, const py::array& array) {
   const auto dtype = dtype_from_numpy(array.dtype());
   if (!dtype)
-    refuse_type(op, ": ", field, ".DataType (", name, ") is ",
-                py::cast<std::string>(py::str(array.dtype())), "; it must be one of ", kTakenTypes,
-                " in native byte order");
+    refuse_type(op, ": ", field, ".DataType (", name, ") is ", utf8(py::str(array.dtype())),
+                "; it must be one of ", kTakenTypes, " in native byte order");
   return *dtype;
 }
 
@@ -97,7 +94,7 @@ std::optional<Dtype> dtype_from_numpy(const py::handle& handle) {
     default: break;
   }
   // ml_dtypes registers its type under kind 'V' or 'f'; the name tells it from structures.
-  if (size == 2 && py::cast<std::string>(dtype.attr("name")) == "bfloat16") return Dtype::bfloat16;
+  if (size == 2 && utf8(py::str(dtype.attr("name"))) == "bfloat16") return Dtype::bfloat16;
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bindings/arguments.h"
+#include "bindings/text.h"
 #include "directml/tensor.h"
 
 namespace cudml::bindings {
@@ -17,12 +18,6 @@ using directml::Use;
 
 constexpr Range kUint{0, 0xffffffff};
 
-std::string type_name(py::handle object) {
-  return py::cast<std::string>(py::type::handle_of(object).attr("__name__"));
-}
-
-std::string text_of(py::handle object) { return py::cast<std::string>(py::repr(object)); }
-
 bool is_a(py::handle object, const char* name) {
   return py::isinstance(object, py::module_::import("cudml.directml").attr(name));
 }
@@ -30,7 +25,7 @@ bool is_a(py::handle object, const char* name) {
 const Schema& schema_of(py::handle desc) {
   const py::object name = desc.attr("_dml_name");
   const Schema* schema = nullptr;
-  if (py::isinstance<py::str>(name)) schema = directml::find_schema(py::cast<std::string>(name));
+  if (py::isinstance<py::str>(name)) schema = directml::find_schema(utf8(name));
   check_type(schema, "Operator: desc is ", text_of(desc), " (", type_name(desc),
              "); it must be an operator descriptor of cudml.directml");
   return *schema;

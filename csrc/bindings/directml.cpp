@@ -9,6 +9,7 @@
 #include "bindings/arrays.h"
 #include "bindings/descriptors.h"
 #include "bindings/operators.h"
+#include "bindings/text.h"
 #include "bindings/unlocked.h"
 #include "cpu/backend.h"
 #include "cuda/device.h"
@@ -135,7 +136,7 @@ struct Keywords {
 Keywords read_keywords(const char* op, const py::kwargs& keywords) {
   Keywords result;
   for (auto [key, value] : keywords) {
-    const auto name = py::cast<std::string>(key);
+    const auto name = utf8(key);
     py::object* place = name == "out"         ? &result.out
                         : name == "workspace" ? &result.workspace
                         : name == "stream"    ? &result.stream
@@ -305,10 +306,9 @@ bool is_cuda(const std::string& device) {
 
 std::shared_ptr<CompiledOperator> compile(const std::shared_ptr<const Lowered>& lowered,
                                           const py::object& device) {
-  check_type(py::isinstance<py::str>(device), lowered->op, ": device is ",
-             py::cast<std::string>(py::repr(device)),
+  check_type(py::isinstance<py::str>(device), lowered->op, ": device is ", text_of(device),
              "; it must be a string: \"cpu\", \"cuda\" or \"cuda:<number>\"");
-  const auto name = py::cast<std::string>(device);
+  const auto name = utf8(device);
   if (name == "cpu") return std::make_shared<CompiledOperator>(lowered);
   check(is_cuda(name), lowered->op, ": device is \"", name,
         "\"; it must be \"cpu\", \"cuda\" or \"cuda:<number>\"");

@@ -26,7 +26,6 @@ py::list cpu_features() {
   const std::pair<const char*, int> known[] = {
       {"sse4.2", __builtin_cpu_supports("sse4.2")},
       {"avx", __builtin_cpu_supports("avx")},
-      {"f16c", __builtin_cpu_supports("f16c")},
       {"fma", __builtin_cpu_supports("fma")},
       {"avx2", __builtin_cpu_supports("avx2")},
       {"avx512f", __builtin_cpu_supports("avx512f")},

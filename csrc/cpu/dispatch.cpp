@@ -15,12 +15,26 @@ struct Level {
   bool is_supported;
 };
 
+#ifdef CUDML_X86_LEVELS
+// The features that tell the levels apart; older compilers do not know the levels by name.
+bool has_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi2");
+}
+
+bool has_v4() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 const Backend& choose() {
   const Level levels[] = {
       {"base", &base::backend, true},
 #ifdef CUDML_X86_LEVELS
-      {"v3", &v3::backend, bool(__builtin_cpu_supports("x86-64-v3"))},
-      {"v4", &v4::backend, bool(__builtin_cpu_supports("x86-64-v4"))},
+      {"v3", &v3::backend, has_v3()},
+      {"v4", &v4::backend, has_v3() && has_v4()},
 #endif
   };
   const char* forced = std::getenv("CUDML_CPU_ISA");

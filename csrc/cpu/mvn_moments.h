@@ -1,8 +1,6 @@
 // Statistics of a packed chunk that the cache holds: a sum, then sums about the pivot it gives.
 #pragma once
 
-#include <utility>
-
 #include "cpu/vector.h"
 #include "math/moments.h"
 
@@ -16,14 +14,15 @@ template <class A>
 constexpr int64_t kChunk = 16384 / sizeof(A);
 
 /// The sum of a vector's kCount lanes, by halves.
-template <int kCount, class V, int... kLane>
-inline double add_lanes(const V& v, std::integer_sequence<int, kLane...>) {
+template <int kCount, class V>
+inline double add_lanes(const V& v) {
   if constexpr (kCount == 1) {
     return v[0];
   } else {
-    const auto half = __builtin_shufflevector(v, v, kLane...) +
-                      __builtin_shufflevector(v, v, (kLane + kCount / 2)...);
-    return add_lanes<kCount / 2>(half, std::make_integer_sequence<int, kCount / 4>{});
+    Vector<double, kCount / 2 * int(sizeof(double))> half[2];
+    std::memcpy(half, &v, sizeof v);
+    half[0] += half[1];
+    return add_lanes<kCount / 2>(half[0]);
   }
 }
 
@@ -36,7 +35,7 @@ struct Sums {
     constexpr int kCount = int(kLanes<A>);
     using Wide = Vector<double, kCount* int(sizeof(double))>;
     const Wide sum = __builtin_convertvector((v[0] + v[1]) + (v[2] + v[3]), Wide);
-    return add_lanes<kCount>(sum, std::make_integer_sequence<int, kCount / 2>{});
+    return add_lanes<kCount>(sum);
   }
 };
 

@@ -1,0 +1,85 @@
+"""The command line: ``python -m cudml demo | info | selfcheck``."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+import cudml
+from cudml._cli.failure import Failure
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0 good, 1 a mismatch, 2 could not be run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # file names may hold what a terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.command is None:
+            parser.print_help()
+            return 0
+        status = _run(options)
+        sys.stdout.flush()
+        return status
+    except Failure as failure:
+        print(f"cudml {options.command}: {failure}", file=sys.stderr)
+        return failure.status
+    except BrokenPipeError:  # the reader has gone; keep the interpreter's last flush quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Each command is imported when it is asked for, so that the others do not wait for it."""
+    if options.command == "demo":
+        from cudml._cli import demo
+
+        return demo.run(options.image, options.output)
+    if options.command == "info":
+        from cudml._cli import info
+
+        return info.run(options.json)
+    from cudml._cli import selfcheck
+
+    return selfcheck.run(options.quick, options.json, options.seed, options.case)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m cudml",
+        description="DirectML's pooling, padding and mean-variance normalization operators.",
+    )
+    parser.add_argument("--version", action="version", version=f"cudml {cudml.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    demo = commands.add_parser("demo", help="every operator on a photograph, with a figure")
+    demo.add_argument(
+        "image", nargs="?", metavar="IMAGE", help="your photograph (default: matplotlib's)"
+    )
+    demo.add_argument(
+        "--output", default="cudml-demo.png", metavar="PNG", help="default: %(default)s"
+    )
+    info = commands.add_parser("info", help="version, build, processor, threads, CUDA")
+    info.add_argument("--json", action="store_true", help="print one JSON object")
+    check = commands.add_parser("selfcheck", help="compare every operator with the reference")
+    check.add_argument("--quick", action="store_true", help="fewer cases, in a few seconds")
+    check.add_argument("--json", action="store_true", help="print one JSON object")
+    check.add_argument("--seed", type=_seed, default=0, metavar="N", help="default: %(default)s")
+    check.add_argument("--case", metavar="FAMILY/TYPE/NUMBER", help="run only this case")
+    return parser
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
