@@ -57,15 +57,11 @@ class Groups {
       Rows rows = common_rows(buffers);
       if (plan_.group_size * kBatch <= kChunk<A>) {
         for (int64_t g = begin; g < end; g += kBatch)
-          run_batch(group, std::min(kBatch, end - g), std::min(kBatch, end - g - kBatch), rows,
-                    buffers);
+          run_batch(group, std::min(kBatch, end - g), rows, buffers);
         return;
       }
-      for (int64_t g = begin; g < end; ++g) {
-        const Offsets at = group.offsets();
-        group.advance();
-        run_group(at, g + 1 < end ? &group.offsets() : nullptr, rows, buffers);
-      }
+      for (int64_t g = begin; g < end; ++g, group.advance())
+        run_group(group.offsets(), rows, buffers);
     });
   }
 
@@ -114,8 +110,7 @@ class Groups {
 
   /// Groups so short that each would spend its time waiting for its own divisions and root: a few
   /// of them go from step to step together.
-  void run_batch(Walk& group, int64_t count, int64_t next_count, const Rows& rows,
-                 Buffers<A>& buffers) const {
+  void run_batch(Walk& group, int64_t count, const Rows& rows, Buffers<A>& buffers) const {
     const int64_t n = plan_.group_size;
     const A* x[kBatch];
     Chunk chunks[kBatch];
@@ -133,24 +128,10 @@ class Groups {
     for (int64_t i = 0; i < count; ++i)
       normalizers[i] = normalizer_of(moments_around(pivot[i], x[i], n, plan_.use_mean),
                                      plan_.use_variance, plan_.epsilon);
-    Walk ahead = group;
-    for (int64_t i = 0; i < count; ++i, ahead.advance()) {
-      if (i < next_count) prefetch(ahead.offsets());
-      normalize(chunks[i], x[i], normalizers[i], rows, buffers);
-    }
+    for (int64_t i = 0; i < count; ++i) normalize(chunks[i], x[i], normalizers[i], rows, buffers);
   }
 
-  /// Asks for a group that is to come, so that memory is read while another group is written: the
-  /// processor's own prefetching stops at the end of a page, and a row often is one.
-  void prefetch(const Offsets& group) const {
-    if (x_rank_ > 1 || x_axes_[0].x != 1) return;
-    const char* const row = reinterpret_cast<const char*>(x_ + group.x);
-    for (int64_t i = 0; i < plan_.group_size * int64_t(sizeof(T)); i += 64)
-      __builtin_prefetch(row + i);
-  }
-
-  void run_group(const Offsets& group, const Offsets* next, const Rows& rows,
-                 Buffers<A>& buffers) const {
+  void run_group(const Offsets& group, const Rows& rows, Buffers<A>& buffers) const {
     const Chunk head = chunk(group, 0);
     const A* x = pack(head, buffers.x);
     Moments<A> moments = moments_of(x, head.n, plan_.use_mean);
@@ -159,10 +140,7 @@ class Groups {
       moments = merge(moments, moments_of(pack(c, buffers.x), c.n, plan_.use_mean));
     }
     const Normalizer<A> normalizer = normalizer_of(moments, plan_.use_variance, plan_.epsilon);
-    if (chunks_ == 1) {
-      if (next) prefetch(*next);
-      return normalize(head, x, normalizer, rows, buffers);
-    }
+    if (chunks_ == 1) return normalize(head, x, normalizer, rows, buffers);
     for (int64_t i = 0; i < chunks_; ++i) {
       const Chunk c = chunk(group, i);
       normalize(c, pack(c, buffers.x), normalizer, rows, buffers);
