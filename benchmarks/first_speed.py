@@ -5,8 +5,8 @@ Run it on a quiet machine:
     python benchmarks/first_speed.py [--rounds 25] [--json FILE]
 
 Contenders take turns in every round. Every case times the operation as PyTorch's own call does it,
-with a fresh output each time. The
-rows marked "out=" are cudml alone, writing into memory that is there already.
+with a fresh output each time. The rows marked "out=" are cudml alone, writing into memory that is
+there already.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ import cudml
 
 Call = Callable[[], Any]
 MIN_ROUNDS = 15
+CALLS_PER_TURN = 4
+WARM_UP = 0.02
 
 
 @dataclass(frozen=True)
@@ -68,19 +70,20 @@ def progress(text: str) -> None:
 def interleaved(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each call; contenders take turns, the order alternates from round to round.
 
-    In its turn a contender runs twice untimed before it is timed: the other library's threads go on
-    spinning for a while after its call, on a core that this one needs, and its own are asleep.
+    A turn begins with WARM_UP seconds untimed: the other library's threads go on spinning for some
+    milliseconds after its call, on a core that this one needs, and this one's own are asleep.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for k in range(rounds):
         names = list(calls)
         for name in names if k % 2 == 0 else reversed(names):
-            for timed in (False, False, True, True):
+            begin = time.perf_counter()
+            while time.perf_counter() - begin < WARM_UP:
+                calls[name]()
+            for _ in range(CALLS_PER_TURN):
                 start = time.perf_counter()
                 call_result = calls[name]()
-                elapsed = (time.perf_counter() - start) * 1e3
-                if timed:
-                    times[name].append(elapsed)
+                times[name].append((time.perf_counter() - start) * 1e3)
                 del call_result
     return times
 

@@ -10,7 +10,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kBatch = 16;
+constexpr int64_t kLeastBatch = 8, kMostBatch = 16;
 constexpr int64_t kShortPiece = 32;  // shorter pieces of a row are packed rather than done singly
 
 /// x's own view of a group: its dimensions joined without regard to the other tensors.
@@ -25,10 +25,12 @@ int join_for_x(const MvnAxis* axes, int rank, MvnAxis* joined) {
   return joined_rank;
 }
 
-/// One thread's space for a chunk of each tensor, in the type of the computation.
+/// One thread's space for a chunk of each tensor, in the type of the computation. Arrays begin at
+/// different places of a page: lines that meet in one set of the first-level cache slow each other.
 template <class A>
 struct Buffers {
-  alignas(64) A x[kChunk<A>], y[kChunk<A>], scale[kChunk<A>], bias[kChunk<A>];
+  static constexpr int64_t kLength = kChunk<A> + 1280 / int64_t(sizeof(A));
+  alignas(64) A x[kLength], y[kLength], scale[kLength], bias[kLength];
 };
 
 template <class T>
@@ -55,9 +57,10 @@ class Groups {
       Buffers<A> buffers;
       Walk group(plan_.kept, plan_.kept_rank, begin);
       Rows rows = common_rows(buffers);
-      if (plan_.group_size * kBatch <= kChunk<A>) {
-        for (int64_t g = begin; g < end; g += kBatch)
-          run_batch(group, std::min(kBatch, end - g), rows, buffers);
+      const int64_t batch = std::min(kMostBatch, kChunk<A> / 2 / plan_.group_size);
+      if (batch >= kLeastBatch) {
+        for (int64_t g = begin; g < end; g += batch)
+          run_batch(group, std::min(batch, end - g), rows, buffers);
         return;
       }
       for (int64_t g = begin; g < end; ++g, group.advance())
@@ -91,8 +94,8 @@ class Groups {
       is_common_bias &= plan_.kept[d].bias == 0;
     }
     const MvnAxis& a = plan_.reduced[0];
-    if (is_common_scale && a.scale) rows.scale = scale_.row(0, a.scale, a.size, buffers.scale);
-    if (is_common_bias && a.bias) rows.bias = bias_.row(0, a.bias, a.size, buffers.bias);
+    if (is_common_scale && a.scale) rows.scale = scale_.copy(0, a.scale, a.size, buffers.scale);
+    if (is_common_bias && a.bias) rows.bias = bias_.copy(0, a.bias, a.size, buffers.bias);
     return rows;
   }
 
@@ -112,11 +115,11 @@ class Groups {
   /// of them go from step to step together.
   void run_batch(Walk& group, int64_t count, const Rows& rows, Buffers<A>& buffers) const {
     const int64_t n = plan_.group_size;
-    const A* x[kBatch];
-    Chunk chunks[kBatch];
-    A pivot[kBatch] = {};
-    double sum[kBatch];
-    Normalizer<A> normalizers[kBatch];
+    const A* x[kMostBatch];
+    Chunk chunks[kMostBatch];
+    A pivot[kMostBatch] = {};
+    double sum[kMostBatch];
+    Normalizer<A> normalizers[kMostBatch];
     for (int64_t i = 0; i < count; ++i, group.advance()) {
       chunks[i] = chunk(group.offsets(), 0);
       x[i] = pack(chunks[i], buffers.x + i * n);

@@ -87,16 +87,19 @@ struct Parameter {
                    : load_as_acc(static_cast<const T*>(data)[offset]);
   }
 
-  /// n values as a packed row: in place where they are one, else in `buffer`.
-  const Acc<T>* row(int64_t offset, int64_t stride, int64_t n, Acc<T>* buffer) const {
-    if (!is_wide) {
+  /// n values as a packed row in `buffer`.
+  const Acc<T>* copy(int64_t offset, int64_t stride, int64_t n, Acc<T>* buffer) const {
+    if (is_wide)
+      load_row<Acc<T>>(buffer, static_cast<const Acc<T>*>(data) + offset, stride, n);
+    else
       load_row<T>(buffer, static_cast<const T*>(data) + offset, stride, n);
-      return buffer;
-    }
-    const Acc<T>* const values = static_cast<const Acc<T>*>(data) + offset;
-    if (stride == 1) return values;
-    load_row<Acc<T>>(buffer, values, stride, n);
     return buffer;
+  }
+
+  /// The same, in place where the values are such a row already.
+  const Acc<T>* row(int64_t offset, int64_t stride, int64_t n, Acc<T>* buffer) const {
+    if (is_wide && stride == 1) return static_cast<const Acc<T>*>(data) + offset;
+    return copy(offset, stride, n, buffer);
   }
 };
 
