@@ -21,7 +21,9 @@ GXX = [
     *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result
 ]
-DEPENDENCIES = "-MD -MF $out.d -c $in -o $out"
+DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
+# Rows of normalization run 6 % faster without -O3's copies of loops, and compile in half the time.
+FLAGS_OF = {"cpu/mvn.cpp": "-O2 -ftree-vectorize -fvect-cost-model=dynamic"}
 # Base first: the linker keeps the first copy of an inline function it meets.
 X86_LEVELS = {
     "base": [],
@@ -60,9 +62,10 @@ class Ninja:
             self.lines += ["  depfile = $out.d", "  deps = gcc"]
 
     def compile(self, rule, source):
-        name = source.relative_to(CSRC).as_posix().replace("/", "_")
-        self.objects.append(f"{rule}/{name}.o")
+        name = source.relative_to(CSRC).as_posix()
+        self.objects.append(f"{rule}/{name.replace('/', '_')}.o")
         self.lines.append(f"build {self.objects[-1]}: {rule} {source}")
+        self.lines.append(f"  flags = {FLAGS_OF.get(name, '')}")
 
     def link(self, target):
         self.lines.append(f"build {target}: link {' '.join(self.objects)}")
