@@ -6,7 +6,7 @@ Run it on a quiet machine:
 
 Contenders take turns in every round. Every case times the operation as PyTorch's own call does it,
 with a fresh output each time. The rows marked "out=" are cudml alone, writing into memory that is
-there already.
+there already. A plain copy shows how much a second thread can bring on this machine at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -139,6 +141,17 @@ def against_torch(torch: Any, rounds: int) -> list[Row]:
     return rows
 
 
+def copy(to: np.ndarray, x: np.ndarray, threads: int) -> None:
+    """A copy of {1, n} in equal parts, one for each thread."""
+    parts = list(zip(np.split(to, threads, 1), np.split(x, threads, 1), strict=True))
+    others = [Thread(target=np.copyto, args=part) for part in parts[1:]]
+    for thread in others:
+        thread.start()
+    np.copyto(*parts[0])
+    for thread in others:
+        thread.join()
+
+
 def one_against_two(rounds: int) -> list[Row]:
     """Shapes that offer a single plane or group; both thread counts take turns."""
     plane, group = normal((1, 1, 4096, 4096), 4), normal((1, 2**24), 5)
@@ -163,6 +176,11 @@ def one_against_two(rounds: int) -> list[Row]:
 
         times = interleaved({"1": lambda: on(1), "2": lambda: on(2)}, rounds)
         rows += [row(case, int(n), "cudml out=", t, size) for n, t in times.items()]
+    copies: dict[str, Call] = {n: partial(copy, normed, group, int(n)) for n in ("1", "2")}
+    rows += [
+        row("copy, 2^24", int(n), "NumPy", t, 2 * group.nbytes)
+        for n, t in interleaved(copies, rounds).items()
+    ]
     return rows
 
 
@@ -225,7 +243,7 @@ def main() -> int:
 
     versions = f"cudml {cudml.__version__}, PyTorch {torch.__version__ if torch else 'not there'}"
     print(f"{machine()}; {versions}; median of {rounds} interleaved rounds")
-    print("ratio: PyTorch's time over cudml's; of the last two cases, one thread over two\n")
+    print("ratio: PyTorch's time over cudml's; of the last three cases, one thread over two\n")
     print(HEADER)
     for r, ratio in zip(rows, ratios(rows), strict=True):
         print(r.line(ratio))

@@ -83,6 +83,19 @@ constexpr DML_TENSOR_FLAGS operator|(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
 constexpr DML_TENSOR_FLAGS operator&(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
   return DML_TENSOR_FLAGS(INT(a) & INT(b));
 }
+constexpr DML_TENSOR_FLAGS operator^(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
+  return DML_TENSOR_FLAGS(INT(a) ^ INT(b));
+}
+constexpr DML_TENSOR_FLAGS operator~(DML_TENSOR_FLAGS a) { return DML_TENSOR_FLAGS(~INT(a)); }
+constexpr DML_TENSOR_FLAGS& operator|=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) {
+  return a = a | b;
+}
+constexpr DML_TENSOR_FLAGS& operator&=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) {
+  return a = a & b;
+}
+constexpr DML_TENSOR_FLAGS& operator^=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) {
+  return a = a ^ b;
+}
 
 enum DML_PADDING_MODE : INT {
   DML_PADDING_MODE_CONSTANT = 0,

@@ -89,11 +89,22 @@ void check_sizes(const TensorRule& rule, const DML_BUFFER_TENSOR_DESC& buffer) {
          "; a tensor has at most 4294967295 elements");
 }
 
+/// Names the stride that reaches furthest.
+void refuse_extent(const TensorRule& rule, const DML_BUFFER_TENSOR_DESC& buffer) {
+  const auto reach = [&](UINT d) { return UINT64{buffer.Sizes[d] - 1} * buffer.Strides[d]; };
+  UINT worst = 0;
+  for (UINT d = 1; d < buffer.DimensionCount; ++d)
+    if (reach(d) > reach(worst)) worst = d;
+  refuse(rule.op, ": ", rule.field, ".Strides[", worst, "] is ", buffer.Strides[worst],
+         " and Sizes[", worst, "] is ", buffer.Sizes[worst],
+         "; the last element must lie below 2^63 bytes");
+}
+
 void check_bytes(const TensorRule& rule, const DML_BUFFER_TENSOR_DESC& buffer) {
   const UINT64 least =
       minimum_tensor_bytes(buffer.DataType, buffer.DimensionCount, buffer.Sizes, buffer.Strides);
-  require(least <= UINT64(std::numeric_limits<int64_t>::max()), rule,
-          ".Strides reach beyond 2^63 bytes; the last element must lie below");
+  // Without strides 2^32 elements are too few to get there.
+  if (least > UINT64(std::numeric_limits<int64_t>::max())) refuse_extent(rule, buffer);
   const UINT64 total = buffer.TotalTensorSizeInBytes;
   require(total >= least, rule, ".TotalTensorSizeInBytes is ", total,
           "; sizes and strides need at least ", least);

@@ -155,7 +155,8 @@ def _expect_normalization(call: dict[str, Any]) -> Expected:
     error = np.where(np.isnan(error), 0.0, np.broadcast_to(error, x.shape))
     y_error = np.where(np.isfinite(stages.affine), error, 0.0)
     name, parameters = reference.activations.resolve(call["activation"], x.dtype)
-    error = activation_bound(stages.affine, y_error, name, parameters, form)
+    is_stored = x.dtype == np.float32  # what float32 computes is rounded once more in other types
+    error = activation_bound(stages.affine, y_error, name, parameters, form, is_stored=is_stored)
     error = np.where(_mean_overflows(call, form), np.inf, error)
     result = _bounded("mean_variance_normalization", x.dtype, stages.output, error)
     result.others.extend(other_side(stages.affine, y_error, name, parameters))
@@ -196,7 +197,9 @@ def _normal_error(call: dict[str, Any], stages: Normalized, form: FloatFormat) -
         overflow = _group_sum(call, np.abs(call["x"].astype(np.float64)))
     if use_variance:
         squares = _group_sum(call, stages.centered * stages.centered)
-        overflow = np.maximum(overflow, 4 * squares)
+        if use_mean:  # about the rounded mean
+            squares = squares + n * np.square(m * u * stages.mean)
+        overflow = np.maximum(overflow, squares)
         lost = 2 * form.tiny / (s * s)
         error = np.where(lost > 0.25, np.inf, error + lost * np.abs(stages.normal))
     finite = _group_sum(call, np.isfinite(call["x"].astype(np.float64)).astype(np.float64)) == n

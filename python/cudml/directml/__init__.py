@@ -24,20 +24,13 @@ from ._activations import (
     ActivationDesc,
     ActivationEluOperatorDesc,
     ActivationGeluOperatorDesc,
-    ActivationHardSigmoidOperatorDesc,
-    ActivationIdentityOperatorDesc,
-    ActivationLeakyReluOperatorDesc,
-    ActivationLinearOperatorDesc,
     ActivationParametricSoftplusOperatorDesc,
-    ActivationReluOperatorDesc,
     ActivationScaledEluOperatorDesc,
     ActivationScaledTanhOperatorDesc,
-    ActivationShrinkOperatorDesc,
     ActivationSigmoidOperatorDesc,
     ActivationSoftplusOperatorDesc,
     ActivationSoftsignOperatorDesc,
     ActivationTanhOperatorDesc,
-    ActivationThresholdedReluOperatorDesc,
 )
 from ._max_pooling import (
     MaxPooling1OperatorDesc,
@@ -55,6 +48,15 @@ from ._normalization import (
 from ._operator import (
     CompiledOperator,
     Operator,
+)
+from ._piecewise import (
+    ActivationHardSigmoidOperatorDesc,
+    ActivationIdentityOperatorDesc,
+    ActivationLeakyReluOperatorDesc,
+    ActivationLinearOperatorDesc,
+    ActivationReluOperatorDesc,
+    ActivationShrinkOperatorDesc,
+    ActivationThresholdedReluOperatorDesc,
 )
 from ._pooling import (
     AveragePooling1OperatorDesc,

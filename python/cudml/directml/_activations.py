@@ -1,4 +1,4 @@
-"""Activation descriptors that can be fused into a normalization."""
+"""Descriptors of the smooth activations that can be fused into a normalization."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ class ActivationDesc(OperatorDesc):
     InputTensor, OutputTensor : BufferTensorDesc, optional
         Must be None in `FusedActivation`, the only place where activations are taken.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
-    >>> issubclass(ActivationReluOperatorDesc, ActivationDesc)
+    >>> issubclass(ActivationTanhOperatorDesc, ActivationDesc)
     True
     """
 
@@ -34,6 +39,11 @@ class ActivationCeluOperatorDesc(ActivationDesc):
     ----------
     Alpha : float
         As in the formula.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -55,6 +65,11 @@ class ActivationEluOperatorDesc(ActivationDesc):
     Alpha : float
         As in the formula.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationEluOperatorDesc().Alpha
@@ -70,6 +85,11 @@ class ActivationEluOperatorDesc(ActivationDesc):
 class ActivationGeluOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_GELU_OPERATOR_DESC`: 0.5 * x * (1 + erf(x / sqrt 2)).
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationGeluOperatorDesc().InputTensor is None
@@ -80,81 +100,6 @@ class ActivationGeluOperatorDesc(ActivationDesc):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivationHardSigmoidOperatorDesc(ActivationDesc):
-    """`DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC`: Alpha * x + Beta, clamped to 0 and 1.
-
-    Parameters
-    ----------
-    Alpha, Beta : float
-        As in the formula.
-
-    Examples
-    --------
-    >>> ActivationHardSigmoidOperatorDesc().Beta
-    0.5
-    """
-
-    _dml_name = "ACTIVATION_HARD_SIGMOID"
-
-    Alpha: float = 0.2
-    Beta: float = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActivationIdentityOperatorDesc(ActivationDesc):
-    """`DML_ACTIVATION_IDENTITY_OPERATOR_DESC`: x.
-
-    Examples
-    --------
-    >>> ActivationIdentityOperatorDesc().InputTensor is None
-    True
-    """
-
-    _dml_name = "ACTIVATION_IDENTITY"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActivationLeakyReluOperatorDesc(ActivationDesc):
-    """`DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC`: x where x >= 0, else Alpha * x.
-
-    Parameters
-    ----------
-    Alpha : float
-        As in the formula.
-
-    Examples
-    --------
-    >>> ActivationLeakyReluOperatorDesc().Alpha
-    0.01
-    """
-
-    _dml_name = "ACTIVATION_LEAKY_RELU"
-
-    Alpha: float = 0.01
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActivationLinearOperatorDesc(ActivationDesc):
-    """`DML_ACTIVATION_LINEAR_OPERATOR_DESC`: Alpha * x + Beta; neither has a default.
-
-    Parameters
-    ----------
-    Alpha, Beta : float
-        As in the formula.
-
-    Examples
-    --------
-    >>> ActivationLinearOperatorDesc(Alpha=2.0, Beta=1.0).Beta
-    1.0
-    """
-
-    _dml_name = "ACTIVATION_LINEAR"
-
-    Alpha: float
-    Beta: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class ActivationParametricSoftplusOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_PARAMETRIC_SOFTPLUS_OPERATOR_DESC`: Alpha * ln(1 + e^(Beta * x)).
 
@@ -162,6 +107,11 @@ class ActivationParametricSoftplusOperatorDesc(ActivationDesc):
     ----------
     Alpha, Beta : float
         As in the formula.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -176,19 +126,6 @@ class ActivationParametricSoftplusOperatorDesc(ActivationDesc):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivationReluOperatorDesc(ActivationDesc):
-    """`DML_ACTIVATION_RELU_OPERATOR_DESC`: max(0, x).
-
-    Examples
-    --------
-    >>> ActivationReluOperatorDesc().InputTensor is None
-    True
-    """
-
-    _dml_name = "ACTIVATION_RELU"
-
-
-@dataclass(frozen=True, kw_only=True)
 class ActivationScaledEluOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC`: Gamma times ELU.
 
@@ -196,6 +133,11 @@ class ActivationScaledEluOperatorDesc(ActivationDesc):
     ----------
     Alpha, Gamma : float
         As in the formula.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -218,6 +160,11 @@ class ActivationScaledTanhOperatorDesc(ActivationDesc):
     Alpha, Beta : float
         As in the formula.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationScaledTanhOperatorDesc().Beta
@@ -231,29 +178,13 @@ class ActivationScaledTanhOperatorDesc(ActivationDesc):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivationShrinkOperatorDesc(ActivationDesc):
-    """`DML_ACTIVATION_SHRINK_OPERATOR_DESC`: pulls x towards 0 by Bias, to 0 within Threshold.
-
-    Parameters
-    ----------
-    Bias, Threshold : float
-        As in the formula.
-
-    Examples
-    --------
-    >>> ActivationShrinkOperatorDesc().Threshold
-    0.5
-    """
-
-    _dml_name = "ACTIVATION_SHRINK"
-
-    Bias: float = 0.0
-    Threshold: float = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
 class ActivationSigmoidOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_SIGMOID_OPERATOR_DESC`: 1 / (1 + e^-x).
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -273,6 +204,11 @@ class ActivationSoftplusOperatorDesc(ActivationDesc):
     Steepness : float
         As in the formula.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationSoftplusOperatorDesc().Steepness
@@ -288,6 +224,11 @@ class ActivationSoftplusOperatorDesc(ActivationDesc):
 class ActivationSoftsignOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC`: x / (1 + |x|).
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationSoftsignOperatorDesc().InputTensor is None
@@ -301,6 +242,11 @@ class ActivationSoftsignOperatorDesc(ActivationDesc):
 class ActivationTanhOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_TANH_OPERATOR_DESC`: tanh x.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationTanhOperatorDesc().InputTensor is None
@@ -308,23 +254,3 @@ class ActivationTanhOperatorDesc(ActivationDesc):
     """
 
     _dml_name = "ACTIVATION_TANH"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActivationThresholdedReluOperatorDesc(ActivationDesc):
-    """`DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC`: x where x > Alpha, else 0.
-
-    Parameters
-    ----------
-    Alpha : float
-        As in the formula.
-
-    Examples
-    --------
-    >>> ActivationThresholdedReluOperatorDesc().Alpha
-    1.0
-    """
-
-    _dml_name = "ACTIVATION_THRESHOLDED_RELU"
-
-    Alpha: float = 1.0

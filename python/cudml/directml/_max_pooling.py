@@ -29,6 +29,11 @@ class MaxPoolingOperatorDesc(OperatorDesc):
     EndPadding : sequence of int
         Virtual elements after the last.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
@@ -73,6 +78,11 @@ class MaxPooling1OperatorDesc(OperatorDesc):
         Virtual elements before the first.
     EndPadding : sequence of int
         Virtual elements after the last.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -122,6 +132,11 @@ class MaxPooling2OperatorDesc(OperatorDesc):
     Dilations : sequence of int
         Distance between taps; 1 is dense.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
@@ -170,6 +185,11 @@ class MaxPoolingGradOperatorDesc(OperatorDesc):
         Virtual elements after the last.
     Dilations : sequence of int
         Distance between taps; 1 is dense.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------

@@ -30,6 +30,14 @@ class PaddingOperatorDesc(OperatorDesc):
     EndPadding : sequence of int
         Elements added after each dimension.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing; a mode or data type is no
+        enumerator and no name.
+    ValueError
+        The name of a mode or data type does not exist.
+
     Examples
     --------
     >>> x, y = BufferTensorDesc("FLOAT32", [2, 4]), BufferTensorDesc("FLOAT32", [2, 7])
@@ -74,6 +82,14 @@ class Padding1OperatorDesc(OperatorDesc):
         Elements added before each dimension, batch and channel included.
     EndPadding : sequence of int
         Elements added after each dimension.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing; a mode or data type is no
+        enumerator and no name.
+    ValueError
+        The name of a mode or data type does not exist.
 
     Examples
     --------
@@ -121,6 +137,11 @@ class MeanVarianceNormalizationOperatorDesc(OperatorDesc):
     FusedActivation : OperatorDesc, optional
         An activation for the result, its own tensors None.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> x = BufferTensorDesc("FLOAT32", [1, 2, 4, 4])
@@ -167,6 +188,11 @@ class MeanVarianceNormalization1OperatorDesc(OperatorDesc):
         Added to the variance; 1e-5 is usual.
     FusedActivation : OperatorDesc, optional
         An activation for the result, its own tensors None.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -217,6 +243,11 @@ class MeanVarianceNormalization2OperatorDesc(OperatorDesc):
         Added to the variance; 1e-5 is usual.
     FusedActivation : OperatorDesc, optional
         An activation for the result, its own tensors None.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _core
-from .._core import CompiledOperator
+from cudml import _backend
+from cudml._core import CompiledOperator
+
 from ._types import FeatureLevel, OperatorDesc, enumerator
 
 __all__ = ["CompiledOperator", "Operator"]
@@ -60,7 +61,7 @@ end_padding {0,0}, dilations {1,1}, output_sizes {1,1}, p 2
             FeatureLevel, feature_level, "Operator: feature_level", "FL_"
         )
         self.desc = desc
-        self._lowered = _core.lower(desc, int(self.feature_level))
+        self._lowered = _backend.core.lower(desc, int(self.feature_level))
 
     def compile(self, device: str = "cpu") -> CompiledOperator:
         """Plan the operator for a device.
@@ -104,14 +105,32 @@ end_padding {0,0}, dilations {1,1}, output_sizes {1,1}, p 2
     def describe(self) -> str:
         """Say in words what the descriptor was lowered to.
 
+        Parameters
+        ----------
+        None
+
         Returns
         -------
         str
             One line for each tensor, then the canonical operator with its arguments.
 
+        Raises
+        ------
+        Nothing.
+
         Examples
         --------
-        The class itself shows one.
+        >>> from cudml.directml import BufferTensorDesc, PaddingOperatorDesc
+        >>> desc = PaddingOperatorDesc(
+        ...     InputTensor=BufferTensorDesc("FLOAT32", [3]),
+        ...     OutputTensor=BufferTensorDesc("FLOAT32", [6]),
+        ...     PaddingMode="EDGE", PaddingValue=0, StartPadding=[1], EndPadding=[2],
+        ... )
+        >>> print(Operator(desc).describe())
+        PADDING
+          InputTensor: float32 {3} strides {1}
+          OutputTensor: float32 {6} strides {1}
+          padding edge: start_padding {1}, end_padding {2}, value bytes 00 00 00 00 00 00 00 00
         """
         return self._lowered.describe().rstrip("\n")
 

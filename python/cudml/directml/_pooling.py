@@ -31,6 +31,11 @@ class AveragePoolingOperatorDesc(OperatorDesc):
     IncludePadding : bool or int
         Whether padding counts in the divisor.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
@@ -78,6 +83,11 @@ class AveragePooling1OperatorDesc(OperatorDesc):
         Distance between taps; 1 is dense.
     IncludePadding : bool or int
         Whether padding counts in the divisor.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -127,6 +137,11 @@ class AveragePoolingGradOperatorDesc(OperatorDesc):
     IncludePadding : bool or int
         Whether padding counts in the divisor.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> x, y = BufferTensorDesc("FLOAT32", [1, 1, 4, 4]), BufferTensorDesc("FLOAT32", [1, 1, 3, 3])
@@ -172,6 +187,11 @@ class LpPoolingOperatorDesc(OperatorDesc):
         Virtual elements after the last.
     P : int
         Exponent, at least 1.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -220,6 +240,11 @@ class LpPooling1OperatorDesc(OperatorDesc):
         Distance between taps; 1 is dense.
     P : int
         Exponent, at least 1.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------

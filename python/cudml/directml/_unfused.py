@@ -13,6 +13,11 @@ from ._types import BufferTensorDesc, OperatorDesc
 class ActivationHardmaxOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_HARDMAX_OPERATOR_DESC`: 1 at the first largest element of a row, else 0.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationHardmaxOperatorDesc().InputTensor is None
@@ -25,6 +30,18 @@ class ActivationHardmaxOperatorDesc(ActivationDesc):
 @dataclass(frozen=True, kw_only=True)
 class ActivationHardmax1OperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_HARDMAX1_OPERATOR_DESC`: Hardmax over Axes.
+
+    Parameters
+    ----------
+    AxisCount : int, optional
+        Length of Axes.
+    Axes : sequence of int
+        Dimensions of a row.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -47,6 +64,11 @@ class ActivationHardSwishOperatorDesc(ActivationDesc):
     Alpha, Beta : float
         As in the formula.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationHardSwishOperatorDesc().Beta
@@ -63,6 +85,11 @@ class ActivationHardSwishOperatorDesc(ActivationDesc):
 class ActivationLogSoftmaxOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC`: The logarithm of softmax over a row.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationLogSoftmaxOperatorDesc().InputTensor is None
@@ -75,6 +102,18 @@ class ActivationLogSoftmaxOperatorDesc(ActivationDesc):
 @dataclass(frozen=True, kw_only=True)
 class ActivationLogSoftmax1OperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC`: The logarithm of softmax over Axes.
+
+    Parameters
+    ----------
+    AxisCount : int, optional
+        Length of Axes.
+    Axes : sequence of int
+        Dimensions of a row.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -91,6 +130,18 @@ class ActivationLogSoftmax1OperatorDesc(ActivationDesc):
 @dataclass(frozen=True, kw_only=True)
 class ActivationParameterizedReluOperatorDesc(OperatorDesc):
     """`DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC`: x where x >= 0, else slope * x.
+
+    Parameters
+    ----------
+    InputTensor, OutputTensor : BufferTensorDesc, optional
+        As in `ActivationDesc`.
+    SlopeTensor : BufferTensorDesc, optional
+        The slope of negative x.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -109,6 +160,11 @@ class ActivationParameterizedReluOperatorDesc(OperatorDesc):
 class ActivationSoftmaxOperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_SOFTMAX_OPERATOR_DESC`: Softmax over a row.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationSoftmaxOperatorDesc().InputTensor is None
@@ -121,6 +177,18 @@ class ActivationSoftmaxOperatorDesc(ActivationDesc):
 @dataclass(frozen=True, kw_only=True)
 class ActivationSoftmax1OperatorDesc(ActivationDesc):
     """`DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC`: Softmax over Axes.
+
+    Parameters
+    ----------
+    AxisCount : int, optional
+        Length of Axes.
+    Axes : sequence of int
+        Dimensions of a row.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
@@ -143,6 +211,11 @@ class ActivationSwishOperatorDesc(ActivationDesc):
     SigmoidInputScale : float
         As in the formula.
 
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
     Examples
     --------
     >>> ActivationSwishOperatorDesc().SigmoidInputScale
@@ -160,8 +233,15 @@ class ElementWiseClipOperatorDesc(ActivationDesc):
 
     Parameters
     ----------
+    ScaleBias : (float, float), optional
+        Applied to x first.
     Min, Max : float
         As in the formula.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
 
     Examples
     --------
