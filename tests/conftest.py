@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-import harness
+import backends
 import rules
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "semantics.md"
@@ -20,37 +22,94 @@ OPTIONAL = ("ml_dtypes", "torch", "cupy", "jax", "numba", "onnxruntime", "PIL", 
 MARKERS = (
     "decision(*ids): the rules of docs/semantics.md that the test holds",
     "bug(*ids): the rows of the table of peers' bugs that the test holds",
-    "core: runs again on every instruction set",
-    "small: small enough for the interpreter of CUDA kernels",
+    "core: runs again on every instruction set and in every build of the CUDA kernels' interpreter",
+    "device: runs on the back ends that have CUDA kernels, simt and cuda",
+    "small: runs on every back end; what is too large for the kernels' interpreter stays behind",
 )
 ran_rules = pytest.StashKey[set[str]]()
+ran_kernels = pytest.StashKey[set[str]]()
 
 settings.register_profile("suite", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "suite")
 
-BACKENDS = {"cpu": harness.CPU}
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--backend",
+        default="",
+        help="back ends, comma-separated: cpu, simt (CUDA's kernels, interpreted), cuda; "
+        "the first two and, on a machine with a GPU, the third where not given",
+    )
 
 
-@pytest.fixture(params=list(BACKENDS))
-def backend(request: pytest.FixtureRequest) -> Iterator[harness.Backend]:
-    """Where the operators run; harness.check() follows it. Only "cuda" may skip."""
-    with harness.using(BACKENDS[request.param]) as current:
-        yield current
+def chosen_backends(config: pytest.Config) -> list[str]:
+    given = config.getoption("--backend")
+    if not given:
+        return ["cpu", "simt", *([] if backends.why_no_cuda() else ["cuda"])]
+    names = given.split(",")
+    for name in names:
+        if name not in backends.BACKENDS:
+            raise pytest.UsageError(f"--backend: {name!r} is none of cpu, simt, cuda")
+    return names
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked small, and those that take a back end, run on each of the chosen ones."""
+    chosen = chosen_backends(metafunc.config)
+    if metafunc.definition.get_closest_marker("device"):
+        chosen = [name for name in chosen if name != "cpu"]
+    elif "backend" not in inspect.signature(metafunc.function).parameters:
+        chosen = chosen if metafunc.definition.get_closest_marker("small") else []
+        if not chosen:
+            return
+    metafunc.parametrize("backend", chosen, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def backend(request: pytest.FixtureRequest) -> Iterator[backends.Backend]:
+    """Where the operators run; harness.check() and cudml's functions follow it.
+
+    Only "cuda" may skip. A test that asks nothing of its back end must not be marked small.
+    """
+    chosen = backends.BACKENDS[getattr(request, "param", "cpu")]
+    if chosen is backends.CUDA and backends.why_no_cuda():
+        pytest.skip(backends.why_no_cuda())
+    before = backends.calls[chosen.name] + backends.left[chosen.name]
+    with backends.using(chosen):
+        yield chosen
+    asked = backends.calls[chosen.name] + backends.left[chosen.name] > before
+    failed = getattr(request.node, "failed", False)
+    assert asked or failed or chosen is backends.CPU, f"nothing was asked of {chosen.name}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Notes failures, for the fixture above, and the kernels that a test was first to launch."""
+    if call.when == "call":
+        item.failed = call.excinfo is not None  # type: ignore[attr-defined]
+    simulated = sys.modules.get("cudml._simt")
+    if call.when == "teardown" and simulated:
+        new = set(simulated.launched_kernels()) - item.config.stash[ran_kernels]
+        item.config.stash[ran_kernels] |= new
+        item.user_properties.extend(("kernel", name) for name in new)
+    return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in MARKERS:
         config.addinivalue_line("markers", line)
     config.stash[ran_rules] = set()
+    config.stash[ran_kernels] = set()
+    chosen_backends(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Hands each test's rules to its report, and puts the comparison of the rules last."""
+    """Hands each test's rules to its report, and puts what looks back on the others last."""
     for item in items:
         ids = [i for mark in item.iter_markers("decision") for i in mark.args]
         item.user_properties.extend(("decision", i) for i in ids)
-    items.sort(key=lambda item: item.name == "test_every_rule_ran")
+    items.sort(key=lambda item: item.name in ("test_every_rule_ran", "test_every_kernel_ran"))
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -58,7 +117,7 @@ def _is_worker(config: pytest.Config) -> bool:
 
 
 class _Recorder:
-    """Collects the rules of tests that ran; with xdist the main process sees every report."""
+    """Collects rules and kernels that ran; with xdist the main process sees every report."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -67,6 +126,9 @@ class _Recorder:
         if report.when == "call" and not report.skipped:
             found = (v for k, v in report.user_properties if k == "decision")
             self.config.stash[ran_rules].update(found)
+        if report.when == "teardown":
+            found = (v for k, v in report.user_properties if k == "kernel")
+            self.config.stash[ran_kernels].update(found)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -103,17 +165,42 @@ def rules_problem(request: pytest.FixtureRequest) -> str:
     return rules.problem(DOCUMENT.read_text(), request.config.stash[ran_rules])
 
 
+def idle_kernels(config: pytest.Config) -> str:
+    """The kernels of the library that no test launched, or nothing."""
+    idle = sorted(set(backends.simt().all_kernels()) - config.stash[ran_kernels])
+    return f"{len(idle)} kernels never ran: {'; '.join(idle)}" if idle else ""
+
+
+@pytest.fixture
+def kernels_problem(request: pytest.FixtureRequest) -> str:
+    """Which kernels did not run in this session; skips in a partial run."""
+    config = request.config
+    if _is_worker(config):
+        pytest.skip("kernels are counted in the main process, at the end of the session")
+    reason = why_partial(config) or why_no_kernels(config)
+    if reason:
+        pytest.skip(f"kernels are not counted: {reason}")
+    return idle_kernels(config)
+
+
+def why_no_kernels(config: pytest.Config) -> str:
+    return "" if "simt" in chosen_backends(config) else "--backend leaves simt out"
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """With xdist, compares the rules once every worker has reported."""
+    """With xdist, looks back once every worker has reported."""
     config = session.config
     parallel = getattr(config.option, "numprocesses", None) and not _is_worker(config)
     if not parallel or why_partial(config):
         return
     problem = rules.problem(DOCUMENT.read_text(), config.stash[ran_rules])
-    if problem:
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    found = [f"rules: {problem}"] if problem else []
+    idle = "" if why_no_kernels(config) else idle_kernels(config)
+    found += [idle] if idle else []
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    for line in found:
         if reporter:
-            reporter.write_line(f"\nrules: {problem}", red=True)
+            reporter.write_line(f"\n{line}", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -127,6 +214,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         write(f"  {count} x {reason}")
     missing = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
     write("not tested with, because not installed: " + (", ".join(missing) or "nothing"))
+    chosen = chosen_backends(config)
+    idle = "" if "cuda" in chosen else backends.why_no_cuda() or "--backend leaves it out"
+    write(f"back ends: {', '.join(chosen)}" + (f" (cuda did not run: {idle})" if idle else ""))
     partial = why_partial(config)
     write(
         f"rules of docs/semantics.md that ran: {len(config.stash[ran_rules])}"

@@ -68,6 +68,7 @@ def act(name: str, values: Any, dtype: str = "float32", **parameters: float) -> 
     return y.astype(np.float64)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-1", "D-ACT-3", "D-ACT-10", "D-ACT-13")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("name", "parameters", "values"), TABLE)
@@ -84,6 +85,7 @@ POINTS = (
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-4", "D-ACT-6", "D-ACT-8")
 @pytest.mark.parametrize(("name", "parameters"), [(n, p) for n, p, _ in TABLE])
 def test_special_arguments_against_the_reference(name: str, parameters: Any) -> None:
@@ -95,6 +97,7 @@ def test_special_arguments_against_the_reference(name: str, parameters: Any) -> 
         check(OP, np.tile(x, 17), activation=fused, layouts=("contiguous",), **OFF)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-5")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("name", "parameters"), [(n, p) for n, p, _ in TABLE])
@@ -139,6 +142,7 @@ LIMITS: list[tuple[str, dict[str, float], float, float]] = [
 ]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-6")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("name", "parameters", "low", "high"), LIMITS)
@@ -146,6 +150,7 @@ def test_limits(name: str, parameters: Any, low: float, high: float, dtype: str)
     assert act(name, [-INF, INF], dtype, **parameters).tolist() == [low, high]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-16")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
@@ -175,6 +180,7 @@ def test_a_zero_parameter_times_infinity(
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-6")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_no_overflow_on_the_way(dtype: str) -> None:
@@ -190,6 +196,7 @@ def test_no_overflow_on_the_way(dtype: str) -> None:
     assert act("softsign", [3e38, -3e38], dtype).tolist() == [1, -1]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-6")
 @pytest.mark.parametrize("name", ["elu", "celu", "scaled_elu", "tanh", "softsign"])
 def test_small_arguments_keep_their_digits(name: str) -> None:
@@ -202,6 +209,7 @@ def test_small_arguments_keep_their_digits(name: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-8")
 @pytest.mark.parametrize(("dtype", "share"), [("float32", 5e-6), ("float64", 1e-13)])
 def test_gelu_tail(dtype: str, share: float) -> None:
@@ -210,6 +218,7 @@ def test_gelu_tail(dtype: str, share: float) -> None:
         assert act("gelu", [value], dtype).item() == pytest.approx(want, rel=share), value
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-9")
 def test_scaled_elu_constants() -> None:
     for dtype in ("float32", "float64"):
@@ -218,12 +227,14 @@ def test_scaled_elu_constants() -> None:
         assert y[1] == pytest.approx(-GAMMA * ALPHA, rel=1e-15 if dtype == "float64" else 2e-7)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-10")
 def test_scaled_tanh_default_beta() -> None:
     assert act("scaled_tanh", [2.0], "float64").item() == pytest.approx(math.tanh(1), rel=1e-15)
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-4")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_activation_sees_the_unrounded_value(dtype: str) -> None:
@@ -235,6 +246,7 @@ def test_the_activation_sees_the_unrounded_value(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-7", "D-ACT-15")
 def test_precision_of_parameters() -> None:
     """Doubles for float64 data, rounded to float32 otherwise: defaults and given numbers."""
@@ -253,6 +265,7 @@ def test_precision_of_parameters() -> None:
     assert act("linear", [1.0], "float32", alpha=1e-60, beta=2).item() == 2
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-3")
 def test_parameters_left_out_take_their_defaults() -> None:
     x = [-1.5, -0.25, 0.75, 3.0]
@@ -277,6 +290,7 @@ def test_parameters_left_out_take_their_defaults() -> None:
                 assert (act(name, x, dtype, **{one: value}) == want).all(), (name, one)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-11")
 @pytest.mark.parametrize("name", ["swish", "hard_swish"])
 def test_extensions_are_fused_like_the_others(name: str) -> None:
@@ -285,6 +299,7 @@ def test_extensions_are_fused_like_the_others(name: str) -> None:
     check(OP, x, scale, scale, axes=1, activation=name)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_forms_of_the_argument(dtype: str) -> None:
     x = np.array(ARGUMENTS).astype(dtype_of(dtype))

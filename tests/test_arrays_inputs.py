@@ -12,7 +12,8 @@ import pytest
 
 import cudml
 from array_support import LABELS, cases_of_type, every_operator, in_order, make, same
-from harness import DTYPES, data, dtype_of, memory_order, refused
+from harness import DTYPES, data, dtype_of, refused
+from layouts import memory_order
 
 FOREIGN = [
     ">f4", ">f8", ">f2", ">i4", ">u8", "bool", "complex64", "complex128", "object", "longdouble",

@@ -32,6 +32,7 @@ def assert_order(outputs: list[np.ndarray], order: Any) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @every_operator
 def test_row_major_gives_row_major_and_column_major_likewise(label: str) -> None:
     p = make(label)
@@ -41,6 +42,7 @@ def test_row_major_gives_row_major_and_column_major_likewise(label: str) -> None
         assert not p.problem(y), p.problem(y)
 
 
+@pytest.mark.small
 @every_operator
 @pytest.mark.parametrize("rank", [3, 4, 5])
 def test_every_permutation(label: str, rank: int) -> None:
@@ -51,6 +53,7 @@ def test_every_permutation(label: str, rank: int) -> None:
         assert not p.problem(y), (order, p.problem(y))
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("rank", [1, 2, 6, 8])
 def test_permutations_of_other_ranks(rank: int) -> None:
     """Padding and normalization take ranks 1 to 8; a few orders stand for all."""
@@ -63,6 +66,7 @@ def test_permutations_of_other_ranks(rank: int) -> None:
             assert not p.problem(y), (order, p.problem(y))
 
 
+@pytest.mark.small
 @every_operator
 def test_the_first_array_decides(label: str) -> None:
     """Not the gradient of max_pooling_grad, not scale and bias; average_pooling_grad has grad."""
@@ -75,6 +79,7 @@ def test_the_first_array_decides(label: str) -> None:
     assert p.first == ("grad" if p.op == "average_pooling_grad" else "x")
 
 
+@pytest.mark.small
 @every_operator
 def test_rows_with_gaps_give_dense_results(label: str) -> None:
     p = make(label)
@@ -88,6 +93,7 @@ def test_rows_with_gaps_give_dense_results(label: str) -> None:
         assert not p.problem(y), (order, p.problem(y))
 
 
+@pytest.mark.small
 @pytest.mark.bug("MEM-05")
 @every_operator
 @pytest.mark.parametrize("odd", [0, 1234, 2**57, 2**60 - 4])
@@ -104,6 +110,7 @@ def test_strides_of_single_elements_are_ignored(label: str, odd: int) -> None:
     assert not p.problem(y), p.problem(y)
 
 
+@pytest.mark.small
 def test_a_single_element_that_padding_widens_keeps_its_place() -> None:
     """Row-major and column-major inputs stay so when a size of 1 grows, whatever its stride."""
     for order in ("C", "F"):
@@ -114,12 +121,14 @@ def test_a_single_element_that_padding_widens_keeps_its_place() -> None:
             assert y.shape == (4, 4, 6) and y.flags[f"{order}_CONTIGUOUS"], (order, odd, y.strides)
 
 
+@pytest.mark.small
 def test_both_row_major_and_column_major_is_row_major() -> None:
     for shape in [(1, 1, 6), (1, 6, 1), (6, 1, 1)]:
         y = cudml.padding(np.zeros(shape, np.float32), 1, 2)
         assert y.flags.c_contiguous and not y.flags.f_contiguous
 
 
+@pytest.mark.small
 def test_equal_strides_keep_their_order() -> None:
     """Overlapping windows of a signal: the sort is stable, so the view counts as row-major."""
     signal = data((12,), "float32")
@@ -129,6 +138,7 @@ def test_equal_strides_keep_their_order() -> None:
     assert np.array_equal(y, np.pad(x, [(1, 0)] * 3, mode="edge"))
 
 
+@pytest.mark.small
 @pytest.mark.bug("MEM-01")
 @every_operator
 def test_broadcast_dimensions_go_anywhere(label: str) -> None:
@@ -150,6 +160,7 @@ def test_broadcast_dimensions_go_anywhere(label: str) -> None:
                 assert_order([one], everywhere)
 
 
+@pytest.mark.small
 @every_operator
 def test_one_element_everywhere(label: str) -> None:
     """All strides 0: the result is dense and right."""
@@ -162,6 +173,7 @@ def test_one_element_everywhere(label: str) -> None:
         assert_order([one], sorted(range(4), key=lambda d: -one.strides[d]))
 
 
+@pytest.mark.small
 @every_operator
 def test_scale_bias_and_gradient_in_any_layout(label: str) -> None:
     p = make(label)
@@ -174,6 +186,7 @@ def test_scale_bias_and_gradient_in_any_layout(label: str) -> None:
                 assert same(y, want), (name, order)
 
 
+@pytest.mark.small
 def test_new_axis_views() -> None:
     """np.newaxis gives strides of 0 to sizes of 1; transposing them changes nothing."""
     a = data((5, 7), "float32")
@@ -183,6 +196,7 @@ def test_new_axis_views() -> None:
         assert y.flags.c_contiguous and np.array_equal(y, want)
 
 
+@pytest.mark.small
 @every_operator
 def test_inputs_stay_as_they_are(label: str) -> None:
     p = make(label)

@@ -60,17 +60,53 @@ def test_operator_docstring_has_every_section(name: str) -> None:
         assert re.search(rf"\b{parameter}\b", doc), parameter
 
 
+def _run_examples(thing: Any, name: str, recurse: bool) -> int:
+    """How many examples there are; each does what it says."""
+    names = {"cudml": cudml, "np": np, "directml": directml, **vars(directml)}
+    finder = doctest.DocTestFinder(recurse=recurse)
+    tests = [test for test in finder.find(thing, name, globs=names) if test.examples]
+    for test in tests:
+        failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed
+        assert failed == 0, test.name
+    return len(tests)
+
+
 @pytest.mark.parametrize("name", sorted(_public()))
 def test_examples_in_docstrings_run(name: str) -> None:
     thing = _public()[name]
     if isinstance(thing, type) and issubclass(thing, Exception):
         return
-    finder = doctest.DocTestFinder(recurse=False)
-    names = {"cudml": cudml, "np": np, "directml": directml, **vars(directml)}
-    tests = [test for test in finder.find(thing, name, globs=names) if test.examples]
-    assert tests, f"{name} has no example"
-    for test in tests:
-        assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
+    methods = [n for n in ("compile", "describe") if n in vars(thing)]
+    assert _run_examples(thing, name, recurse=True) == 1 + len(methods)
+
+
+@pytest.mark.parametrize("module", [cudml, directml, reference, bounds], ids=lambda m: m.__name__)
+def test_examples_of_modules_run(module: Any) -> None:
+    assert _run_examples(module, module.__name__, recurse=False) == (module is directml)
+
+
+@pytest.mark.parametrize("name", [n for n in directml.__all__ if n.endswith("OperatorDesc")])
+def test_descriptor_docstring_has_every_section(name: str) -> None:
+    kind = getattr(directml, name)
+    doc = inspect.getdoc(kind) or ""
+    assert re.search(r"^Examples\n-+$", doc, re.MULTILINE)
+    if kind is directml.OperatorDesc:
+        return
+    assert f"DML_{kind._dml_name}_OPERATOR_DESC" in doc
+    assert re.search(r"^Raises\n-+$", doc, re.MULTILINE)
+    shared = {"InputTensor", "OutputTensor"} if "Activation" in name else set()
+    own = [f for f in kind.__annotations__ if f not in shared]
+    sections = doc.split("Parameters\n----------\n")
+    assert len(sections) == (2 if own else 1)
+    for field in own:
+        assert re.search(rf"^(\w+, )?{field}(, \w+)? : ", sections[1], re.MULTILINE), field
+
+
+@pytest.mark.parametrize("method", ["compile", "describe"])
+def test_methods_of_operator_are_described(method: str) -> None:
+    doc = inspect.getdoc(getattr(directml.Operator, method)) or ""
+    for section in ("Parameters", "Returns", "Raises", "Examples"):
+        assert re.search(rf"^{section}\n-+$", doc, re.MULTILINE), section
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

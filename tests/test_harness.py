@@ -7,6 +7,7 @@ import pytest
 
 import cudml
 import harness
+import layouts
 from cudml import reference
 
 
@@ -16,7 +17,7 @@ def stand_in(x, window_size, *, out=None, **kwargs):
     if out is not None:
         out[...] = y
         return out
-    return harness._ordered(y, sorted(range(x.ndim), key=lambda a: -abs(x.strides[a])))
+    return layouts.ordered(y, sorted(range(x.ndim), key=lambda a: -abs(x.strides[a])))
 
 
 def changed_input(x, window_size, **kwargs):
@@ -58,7 +59,7 @@ DEFECTS = {
     "wrong value": (lambda x, w, **k: stand_in(x[..., ::-1], w, **k), "expected"),
     "wrong type": (lambda x, w, **k: stand_in(x, w, **k).astype("f8"), "dtype is float64"),
     "wrong shape": (lambda x, w, **k: stand_in(x, w, **k)[..., 1:], "shape is"),
-    "not dense": (lambda x, w, **k: harness._sliced(stand_in(x, w, **k)), "not dense"),
+    "not dense": (lambda x, w, **k: layouts.sliced(stand_in(x, w, **k)), "not dense"),
     "row-major": (always_row_major, "column-major"),
     "input written": (changed_input, "input x changed"),
     "guard byte written": (wide_store, "guard byte"),
@@ -98,7 +99,7 @@ def test_layouts_hold_the_same_values(layout, dtype):
     facts = {
         "contiguous": moved.flags.c_contiguous and address % 64 == 0,
         "column-major": moved.flags.f_contiguous,
-        "permuted": harness.memory_order(moved) == (0, 2, 3, 1),
+        "permuted": layouts.memory_order(moved) == (0, 2, 3, 1),
         "sliced": moved.strides[-1] == 2 * moved.itemsize,
         "misaligned": address % 64 == moved.itemsize and moved.flags.aligned,
         "negative": max(moved.strides) < 0,

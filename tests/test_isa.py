@@ -62,9 +62,9 @@ def start_core_tests(level: str) -> subprocess.Popen:
     environment = {**os.environ, "CUDML_CPU_ISA": level, "PYTHONPATH": os.pathsep.join(paths)}
     for name in [n for n in environment if n.startswith("PYTEST_")]:
         del environment[name]
-    command = [sys.executable, "-m", "pytest", "-m", "core", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-m", "core", "--backend", "cpu", "-q"]
     return subprocess.Popen(
-        [*command, *files],
+        [*command, "-p", "no:cacheprovider", *files],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,

@@ -30,6 +30,7 @@ def subsets(rank: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("MVN-06")
 @pytest.mark.decision("D-MVN-10", "D-MVN-11", "D-MVN-12")
 @pytest.mark.parametrize("rank", range(1, 9))
@@ -44,6 +45,7 @@ def test_every_subset_of_axes(rank: int) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("MVN-06")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_two_axes_of_four(dtype: str) -> None:
@@ -55,6 +57,7 @@ def test_two_axes_of_four(dtype: str) -> None:
     assert np.allclose(y.astype("float64"), want, rtol=0, atol=unit)
 
 
+@pytest.mark.small
 def test_order_and_sign_of_axes_are_irrelevant() -> None:
     x = data((3, 4, 5), "float32", 1)
     want = cudml.mean_variance_normalization(x, axes=(0, 2))
@@ -87,6 +90,7 @@ CASES: dict[str, tuple[Any, Any, Any, Any]] = {
 }
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-3", "D-MVN-10", "D-MVN-12")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", CASES)
@@ -98,6 +102,7 @@ def test_case(case: str, dtype: str) -> None:
     check(OP, x, scale, bias, axes=axes)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-13", "D-MVN-14")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("given", ["", "scale", "bias", "scale bias"])
@@ -110,6 +115,7 @@ def test_flags_and_parameters(use_mean: bool, use_variance: bool, given: str, dt
     check(OP, x, axes=2, layouts=SMALL, epsilon=0.5, **parameters, **flags)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-13")
 def test_flags_by_hand() -> None:
     x = np.array([[3, 4], [-6, 8]], np.float32)
@@ -131,6 +137,7 @@ def pattern(shape: tuple[int, ...], k: int) -> tuple[int, ...]:
     return tuple(1 if k >> d & 1 else n for d, n in enumerate(shape))
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-13")
 @pytest.mark.parametrize("axes", [(3,), (1, 2), (0, 2)], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -146,6 +153,7 @@ def test_broadcast_patterns_of_rank_4(dtype: str, axes: Any) -> None:
         check(OP, x, scale, other, axes=axes, layouts=("permuted",), out=False)
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-13")
 @pytest.mark.parametrize("axes", [(1,), (2, 0)], ids=str)
 def test_every_pair_of_broadcast_patterns(axes: Any) -> None:
@@ -156,6 +164,7 @@ def test_every_pair_of_broadcast_patterns(axes: Any) -> None:
         check(OP, x, scale, bias, axes=axes, layouts=("contiguous", "negative"), out=False)
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-13")
 @pytest.mark.parametrize("k", range(16))
 def test_stride_0_equals_size_1(k: int) -> None:
@@ -169,6 +178,7 @@ def test_stride_0_equals_size_1(k: int) -> None:
     check(OP, wide, scale, axes=(1, 3), layouts=("broadcast",))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-15")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kinds", [(1, 1), (1, 0), (0, 1), (1, None), (None, 1)], ids=str)
@@ -182,6 +192,7 @@ def test_float32_parameters_of_short_data(dtype: str, kinds: Any) -> None:
     check(OP, x, *given, axes=1)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-15")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_float32_parameters_are_not_rounded(dtype: str) -> None:
@@ -206,6 +217,7 @@ def test_zero_sized_kept_dimension_gives_an_empty_result(dtype: str) -> None:
     assert cudml.mean_variance_normalization(x, axes=(), epsilon=1).shape == x.shape
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-TEN-8")
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (1, 3, 0, 2)])
 def test_result_keeps_the_memory_order(order: tuple[int, ...]) -> None:
@@ -215,6 +227,7 @@ def test_result_keeps_the_memory_order(order: tuple[int, ...]) -> None:
     assert y.transpose(order).flags.c_contiguous
 
 
+@pytest.mark.small
 def test_defaults() -> None:
     """Mean and variance are used, epsilon is 1e-5, nothing else."""
     x = data((3, 5), "float64", 1)
@@ -223,6 +236,7 @@ def test_defaults() -> None:
     assert same_bits(y, cudml.mean_variance_normalization(x, None, None, axes=1, **spelled))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-10")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_empty_axes_by_hand(dtype: str) -> None:
@@ -239,6 +253,7 @@ def test_empty_axes_by_hand(dtype: str) -> None:
     assert bits(rms[1, :1]) == bits(np.zeros(1, x.dtype))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-12")
 def test_axes_of_size_1_act_like_empty_axes() -> None:
     x = data((1, 4, 1, 5), "float32", 3)

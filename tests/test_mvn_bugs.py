@@ -23,6 +23,7 @@ def normalize(x: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("MVN-01")
 @pytest.mark.decision("D-MVN-4")
 @pytest.mark.parametrize("offset", [40000, 80000, 1e6, 1e7])
@@ -33,6 +34,7 @@ def test_four_consecutive_numbers_far_from_zero(offset: float) -> None:
     assert np.abs(y - np.array(want)).max() < 1e-6
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-02")
 @pytest.mark.decision("D-MVN-4")
 def test_small_variance_is_neither_zero_nor_negative() -> None:
@@ -44,6 +46,7 @@ def test_small_variance_is_neither_zero_nor_negative() -> None:
     check(OP, near, axes=0, layouts=FLAT)
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-04")
 @pytest.mark.decision("D-MVN-6")
 @pytest.mark.parametrize(("n", "size"), [(64, 500), (64, 60000), (4096, 8000), (4096, 65504)])
@@ -54,6 +57,7 @@ def test_float16_variance_beyond_its_range(n: int, size: float) -> None:
     assert (normalize(x[:, None], axes=0)[:, 0] == np.sign(x)).all()
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-05")
 @pytest.mark.decision("D-MVN-21")
 def test_overflow_stays_in_its_group() -> None:
@@ -66,6 +70,7 @@ def test_overflow_stays_in_its_group() -> None:
     assert np.allclose(wide[0], want, atol=1e-7)
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-08")
 @pytest.mark.decision("D-MVN-9")
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-45])
@@ -76,13 +81,14 @@ def test_tiny_epsilon(epsilon: float) -> None:
         assert (normalize(x, None, bias, axes=1, epsilon=epsilon) == 0.25).all()
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-09")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_every_row_length_at_a_misaligned_base(dtype: str) -> None:
     """Rows of 1 to 1100 elements, one element off, dense and one element apart."""
     whole = data((2500,), dtype, 1)
     guard = np.full(2500, 0xEE, np.uint8).repeat(whole.itemsize).view(whole.dtype)
-    for n in [*range(1, 130), *range(130, 1101, 7), 255, 256, 257, 511, 513, 1023, 1024, 1025]:
+    for n in range(1, 1101):
         x = strided(whole[1:], (2, n), (n + 1, 1))
         out = strided(guard[1:], (2, n), (n + 1, 1))
         normalize(x, axes=1, out=out)
@@ -92,6 +98,7 @@ def test_every_row_length_at_a_misaligned_base(dtype: str) -> None:
         guard.view(np.uint8)[:] = 0xEE
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-09")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 100, 255, 1100, 3584])
@@ -100,6 +107,7 @@ def test_row_lengths_against_the_reference(n: int, dtype: str) -> None:
     check(OP, x, scale, bias, axes=1, layouts=("contiguous", "misaligned", "column-major"))
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-10")
 @pytest.mark.parametrize("shape", [(65536, 8), (65537, 3), (131073, 1), (1025, 3, 2)], ids=str)
 def test_many_groups(shape: tuple[int, ...]) -> None:
@@ -115,6 +123,7 @@ def test_many_groups(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("MVN-11")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", [(64, 5), (64, 1000), (64, 3, 70)], ids=str)
@@ -128,6 +137,7 @@ def test_a_row_does_not_depend_on_the_rest(shape: tuple[int, ...], dtype: str) -
         assert same_bits(normalize(changed, axes=-1)[k], y[k])
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-14")
 @pytest.mark.decision("D-MVN-14")
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -140,6 +150,7 @@ def test_without_variance_epsilon_has_no_effect(dtype: str) -> None:
     assert (want[1] == 0).all()
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-15")
 @pytest.mark.decision("D-MVN-12", "D-MVN-10")
 @pytest.mark.parametrize("axes", [(), (0,), (0, 2), (-1,)], ids=str)
@@ -160,6 +171,7 @@ ACTIVATIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-17")
 @pytest.mark.decision("D-ACT-5", "D-ACT-6")
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -207,6 +219,7 @@ def test_floating_point_state_is_left_alone() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("RUN-12")
 @pytest.mark.parametrize(
     ("dtype", "tiny"),
@@ -226,6 +239,7 @@ def test_subnormal_numbers_survive(dtype: str, tiny: float) -> None:
     assert same_bits(doubled, small)
 
 
+@pytest.mark.small
 @pytest.mark.bug("IDX-02")
 @pytest.mark.decision("D-TEN-6")
 @pytest.mark.parametrize("axis", [0, 1])
@@ -242,6 +256,7 @@ def test_offsets_above_two_to_the_31(axis: int) -> None:
     assert normalize(x, axes=axis).shape == packed.shape
 
 
+@pytest.mark.small
 @pytest.mark.bug("IDX-03")
 def test_very_many_groups_of_an_odd_size() -> None:
     x = np.tile(np.array([1, 2, 3], np.float16), 2**21).reshape(-1, 3)
@@ -250,6 +265,7 @@ def test_very_many_groups_of_an_odd_size() -> None:
     assert same_bits(normalize(x.reshape(-1, 1), axes=1), np.zeros((3 * 2**21, 1), np.float16))
 
 
+@pytest.mark.small
 @pytest.mark.bug("IDX-04")
 @pytest.mark.decision("D-TEN-6")
 def test_scale_far_away() -> None:

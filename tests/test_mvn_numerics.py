@@ -23,6 +23,7 @@ def normalize(x: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("MVN-07")
 @pytest.mark.decision("D-MVN-1", "D-MVN-3")
 @pytest.mark.parametrize(
@@ -43,6 +44,7 @@ def test_exact_fill(mean: int, dtype: str) -> None:
         assert (columns == np.stack([deviations, -deviations], 1) * 2 + 0.5).all(), repeats
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-07")
 @pytest.mark.decision("D-MVN-13")
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -56,6 +58,7 @@ CONSTANTS = (0.1, 1234.0, 3.3e7, -0.7, 1e-30, 1e-42, 1 / 3)
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-5", "D-MVN-7")
 @pytest.mark.bug("MVN-03")
 @pytest.mark.parametrize(
@@ -97,6 +100,7 @@ def test_count_above_two_to_the_24() -> None:
     assert (y == x).all()
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-01")
 @pytest.mark.decision("D-MVN-4", "D-MVN-18")
 @pytest.mark.parametrize("ratio", [1, 30, 1e3, 3e4, 1e6])
@@ -109,6 +113,7 @@ def test_mean_far_above_the_deviation(n: int, ratio: float) -> None:
         check(OP, np.ascontiguousarray(x.T), axes=0, layouts=FLAT)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-4", "D-MVN-18")
 @pytest.mark.parametrize("n", [5, 4097, 5000, 100003])
 def test_float64_with_a_large_mean(n: int) -> None:
@@ -119,6 +124,7 @@ def test_float64_with_a_large_mean(n: int) -> None:
     check(OP, np.ascontiguousarray(x.T), axes=0, epsilon=0, layouts=FLAT)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-4")
 @pytest.mark.parametrize("n", [4097, 70001])
 def test_long_groups_of_ordinary_data(n: int) -> None:
@@ -132,6 +138,7 @@ def test_long_groups_of_ordinary_data(n: int) -> None:
     assert np.sqrt(np.mean((y - want) ** 2)) < 1e-6
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-6")
 @pytest.mark.bug("MVN-04")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -148,6 +155,7 @@ def test_short_types_are_summed_wide(dtype: str) -> None:
     assert set(normalize(many, axes=0, use_variance=False).astype("float64")) == {-1.0, 3.0}
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-6")
 def test_one_rounding_after_scale_and_bias() -> None:
     """float16 holds neither 1 + 2**-12 nor the sum before the bias cancels it."""
@@ -185,6 +193,7 @@ def outcome(x: np.ndarray, use_mean: bool, use_variance: bool) -> np.ndarray:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("MVN-12")
 @pytest.mark.decision("D-MVN-16")
 @pytest.mark.parametrize(
@@ -205,6 +214,7 @@ def test_infinities_and_nan(specials: Any, use_mean: bool, use_variance: bool) -
             assert np.array_equal(got, want, equal_nan=True), (dtype, len(values), places, axis)
 
 
+@pytest.mark.small
 @pytest.mark.bug("MVN-12")
 @pytest.mark.decision("D-MVN-16", "D-MVN-21")
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -224,6 +234,7 @@ def test_other_groups_do_not_notice(n: int, dtype: str) -> None:
             assert same_bits(a, b), (special, axis)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-21")
 def test_overflowing_sums_are_not_hidden() -> None:
     """A sum of squares beyond float32 makes y 0, infinite or NaN as the arithmetic has it."""
@@ -233,6 +244,7 @@ def test_overflowing_sums_are_not_hidden() -> None:
     assert bits(y[1]) == bits(normalize(x[1:], axes=1)[0])
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-9", "D-MVN-7")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_type_of_epsilon(dtype: str) -> None:
@@ -256,6 +268,7 @@ def test_type_of_epsilon(dtype: str) -> None:
         assert constant(-1e-60) == []
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-9")
 def test_epsilon_keeps_its_digits() -> None:
     """float64 data see the double, other data the nearest float32 and no float16."""

@@ -117,6 +117,7 @@ CORNERS = (
 )  # fmt: skip
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-10", "D-MVN-15")
 @pytest.mark.parametrize("types", TYPES)
 def test_random_problems(types: str) -> None:
@@ -138,6 +139,7 @@ def normalize(x: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_scaling_by_a_power_of_two(axis: int, dtype: str) -> None:
@@ -156,6 +158,7 @@ def test_mean_and_variance_of_the_result(dtype: str) -> None:
     assert np.abs(y.var(1) - 1).max() < 1e-5
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("axes", [(2,), (1, 2), (1,)], ids=str)
 def test_permuting_the_batch_permutes_the_result(axes: Any) -> None:
     x = data((17, 6, 5), "float32", 3)
@@ -163,6 +166,7 @@ def test_permuting_the_batch_permutes_the_result(axes: Any) -> None:
     assert same_bits(normalize(x[order], axes=axes), normalize(x, axes=axes)[order])
 
 
+@pytest.mark.small
 def test_negated_input_gives_the_negated_result() -> None:
     x = data((20, 333), "float32", 4)
     assert (normalize(-x, axes=1) == -normalize(x, axes=1)).all()
@@ -170,6 +174,7 @@ def test_negated_input_gives_the_negated_result() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 def test_grouping_by_reshaping() -> None:
     """Two trailing axes of packed data are one axis of their product."""
     x = data((7, 6, 50), "float32", 5)

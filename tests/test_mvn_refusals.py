@@ -202,6 +202,7 @@ def test_overlap_with_scale_or_bias_is_refused(name: str) -> None:
     refuse(ValueError, "overlap", x=x, out=x, **{name: x[:1]})
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-TEN-2")
 def test_inputs_may_overlap_each_other_and_views_may_interleave() -> None:
     want = cudml.mean_variance_normalization(X, X.copy(), X[:1].copy(), axes=1)
@@ -228,6 +229,7 @@ IN_PLACE: dict[str, tuple[tuple[int, ...], Any]] = {
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-19", "D-TEN-2")
 @pytest.mark.parametrize("case", IN_PLACE)
 def test_in_place_equals_out_of_place(case: str) -> None:
@@ -243,6 +245,7 @@ def test_in_place_equals_out_of_place(case: str) -> None:
         assert y.tobytes() == want.tobytes(), (dtype, flags)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-19", "D-TEN-2")
 @pytest.mark.parametrize("strides", [(1, 40), (41, 1), (2, 80)], ids=str)
 def test_in_place_in_a_strided_view(strides: tuple[int, int]) -> None:

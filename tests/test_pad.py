@@ -47,6 +47,7 @@ def value_for(dtype: str) -> float:
     return 77 if np.issubdtype(dtype_of(dtype), np.integer) else -2.5
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-2", "D-PAD-8", "D-PAD-13")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
@@ -74,6 +75,7 @@ def source(mode: str, i: int, n: int) -> int:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-1", "D-PAD-2", "D-PAD-13")
 @pytest.mark.bug("PAD-02")
 @pytest.mark.parametrize("mode", MODES[1:])
@@ -88,6 +90,7 @@ def test_modular_formula(mode: str) -> None:
                 assert y.tolist() == line[13 - start : 13 + n + end], (n, start, end)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-1")
 @pytest.mark.parametrize("dtype", EVERY)
 def test_reflecting_one_element_repeats_it(dtype: str) -> None:
@@ -97,6 +100,7 @@ def test_reflecting_one_element_repeats_it(dtype: str) -> None:
     assert y.astype("float64").tolist() == [[3.0] * 6, [4.0] * 6]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-8")
 @pytest.mark.parametrize("mode", MODES)
 def test_no_pads_copy(mode: str) -> None:
@@ -137,6 +141,7 @@ MIXED: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[
 }
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-14")
 @pytest.mark.parametrize("form", [tuple, list])
 @pytest.mark.parametrize("case", MIXED)
@@ -147,6 +152,7 @@ def test_mode_per_dimension(case: str, form: Any) -> None:
         check("padding", x, start, end, mode=form(modes), value=value_for(dtype))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-14")
 def test_mixed_modes_by_hand() -> None:
     """The constant wins wherever a constant dimension is outside, corners included."""
@@ -157,6 +163,7 @@ def test_mixed_modes_by_hand() -> None:
     assert y.tolist() == [[9, 1, 2, 9, 9], [9, 1, 2, 9, 9], [9, 3, 4, 9, 9]]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-14")
 @pytest.mark.parametrize("mode", MODES)
 def test_one_name_equals_that_name_everywhere(mode: str) -> None:
@@ -176,6 +183,7 @@ def test_zero_sized_kept_dimension_gives_an_empty_result(mode: str) -> None:
     assert cudml.padding(x, (0, 1, 2), (0, 2, 0), mode=mode, out=out) is out
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-TEN-8")
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (1, 3, 0, 2)])
 def test_result_keeps_the_memory_order(order: tuple[int, ...]) -> None:
@@ -186,6 +194,7 @@ def test_result_keeps_the_memory_order(order: tuple[int, ...]) -> None:
     assert y.transpose(order).flags.c_contiguous
 
 
+@pytest.mark.small
 def test_result_of_a_call_with_out_is_out() -> None:
     x = np.arange(3, dtype=np.int8)
     out = np.empty(6, np.int8)
@@ -193,6 +202,7 @@ def test_result_of_a_call_with_out_is_out() -> None:
     assert out.tolist() == [0, 0, 1, 2, 0, 0]
 
 
+@pytest.mark.small
 def test_defaults_are_constant_zero() -> None:
     x = np.array([5.0, -0.0], np.float32)
     y = cudml.padding(x, 1, 1)
@@ -200,6 +210,7 @@ def test_defaults_are_constant_zero() -> None:
     assert np.signbit(y).tolist() == [False, False, True, False]
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("kind", [np.int8, np.uint32, np.int64])
 def test_pads_are_any_object_with_index(kind: Any) -> None:
     x = np.arange(3, dtype=np.uint8)

@@ -19,6 +19,7 @@ def line(values: Any, dtype: str = "float32") -> np.ndarray:
     return np.array(values, dtype_of(dtype))
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-01")
 @pytest.mark.decision("D-PAD-13")
 @pytest.mark.parametrize("dtype", EVERY)
@@ -29,6 +30,7 @@ def test_reflection_beyond_the_size(dtype: str) -> None:
     assert same_bits(y, line([1, 2, 1, 2, 1, 2, 1], dtype))
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-02")
 def test_both_sides_with_several_folds() -> None:
     y = cudml.padding(line([1, 2, 3]), 1, 8, mode="reflection")
@@ -37,6 +39,7 @@ def test_both_sides_with_several_folds() -> None:
     assert y.tolist() == [1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2]
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-03")
 @pytest.mark.decision("D-TEN-4")
 @pytest.mark.parametrize("mode", MODES)
@@ -58,6 +61,7 @@ PUBLISHED = {
 }
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-04")
 @pytest.mark.parametrize("dtype", EVERY)
 def test_published_examples_in_every_type(dtype: str) -> None:
@@ -95,6 +99,7 @@ def test_many_planes(shape: tuple[int, ...], mode: str) -> None:
     assert same_bits(cudml.padding(x, 1, 1, mode=mode), padded_by_one(x, mode))
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-08")
 def test_corners_of_a_two_axis_constant() -> None:
     y = cudml.padding(np.ones((2, 3), np.int32), (1, 2), (2, 1), value=7)
@@ -147,6 +152,7 @@ PATTERNS = {
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("PAD-11")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", PATTERNS)
@@ -160,6 +166,7 @@ def test_bits_are_copied(dtype: str, mode: str) -> None:
         check("padding", x.view(dtype_of(dtype)), 9, 5, mode=mode)
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-12")
 @pytest.mark.parametrize("mode", MODES)
 def test_rank_limits(mode: str) -> None:
@@ -182,6 +189,7 @@ def legal(size: int, start: int, end: int, mode: str) -> bool:
     return mode in MODES and size + start + end <= LIMIT
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-13")
 @pytest.mark.decision("D-PAD-9", "D-PAD-10", "D-PAD-11", "D-TEN-4")
 def test_table_of_refusals() -> None:
@@ -201,6 +209,7 @@ def test_table_of_refusals() -> None:
                     cudml.padding(x, *pair, mode=mode)
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-14")
 @pytest.mark.parametrize("mode", ["constant", "reflection"])
 @pytest.mark.parametrize("dtype", EVERY)
@@ -224,6 +233,7 @@ def test_tails_and_misaligned_rows(dtype: str, mode: str) -> None:
         guard.view(np.uint8)[:] = 0xEE
 
 
+@pytest.mark.small
 @pytest.mark.bug("IDX-02")
 @pytest.mark.decision("D-TEN-6")
 @pytest.mark.parametrize("mode", MODES)
@@ -235,6 +245,7 @@ def test_output_offsets_above_two_to_the_31(mode: str) -> None:
     assert same_bits(out.copy(), want)
 
 
+@pytest.mark.small
 @pytest.mark.bug("IDX-04")
 @pytest.mark.decision("D-TEN-6")
 @pytest.mark.parametrize("mode", MODES)
@@ -260,6 +271,7 @@ def test_largest_size_of_an_empty_result(shape: tuple[int, int], mode: str) -> N
     assert y.shape == tuple(LIMIT if n else 0 for n in shape)
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-10")
 def test_a_refused_size_allocates_nothing() -> None:
     """The product of legal sizes may be far beyond any memory: an error, and no crash."""

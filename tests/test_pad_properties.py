@@ -75,6 +75,7 @@ def features(problem: dict[str, Any]) -> Iterator[str]:
         yield "a dimension without pads"
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-13", "D-PAD-14")
 @pytest.mark.parametrize("size", BY_SIZE)
 def test_random_problems(size: int) -> None:
@@ -101,6 +102,7 @@ def test_random_problems(size: int) -> None:
 SHAPE, START, END = (3, 4, 5), (2, 0, 7), (1, 6, 9)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("mode", MODES)
 def test_slicing_the_result_gives_the_input(mode: str) -> None:
     x = data(SHAPE, "float32", 3, kind="special")
@@ -109,6 +111,7 @@ def test_slicing_the_result_gives_the_input(mode: str) -> None:
     assert same_bits(y[inside], x)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("mode", ["constant", "edge"])
 def test_padding_twice_is_padding_by_the_sum(mode: str) -> None:
     x = data(SHAPE, "float16", 4)
@@ -118,6 +121,7 @@ def test_padding_twice_is_padding_by_the_sum(mode: str) -> None:
     assert same_bits(twice, once)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("mode", ["reflection", "symmetric", "wrap"])
 def test_padding_one_dimension_after_another(mode: str) -> None:
     """Dimensions are independent: one call equals one call for each, in any order."""
@@ -129,6 +133,7 @@ def test_padding_one_dimension_after_another(mode: str) -> None:
     assert same_bits(np.ascontiguousarray(y), cudml.padding(x, START, END, mode=mode))
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("mode", MODES)
 def test_reversed_input_with_swapped_pads(mode: str) -> None:
     x = data(SHAPE, "int16", 6)
@@ -139,6 +144,7 @@ def test_reversed_input_with_swapped_pads(mode: str) -> None:
         assert same_bits(cudml.padding(np.flip(x, d), start, end, mode=mode), np.flip(y, d))
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("mode", MODES)
 def test_batch_independence(mode: str) -> None:
     """A plane alone gives the bits it gives among 64, wherever it stands."""
@@ -149,6 +155,7 @@ def test_batch_independence(mode: str) -> None:
         assert same_bits(alone, y[k : k + 1])
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("mode", MODES)
 def test_equal_bytes_of_any_type_are_padded_alike(mode: str) -> None:
     """A copy knows the size of an element, not its type."""

@@ -140,6 +140,7 @@ def test_out_that_overlaps_the_input(mode: str) -> None:
     refuse(ValueError, "overlap", x=x, out=base[:15].reshape(3, 5), end=(0, 1), mode=mode)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-TEN-2")
 def test_out_between_the_elements_of_the_input() -> None:
     base = np.arange(24, dtype=np.float32).reshape(2, 12)
@@ -165,6 +166,7 @@ def test_a_stream_is_for_cuda_arrays(stream: Any) -> None:
     refuse(ValueError, "stream", stream=stream)
 
 
+@pytest.mark.small
 def test_the_library_is_usable_after_a_refusal() -> None:
     with refused(ValueError, "padding"):
         cudml.padding(X, -1, 0)

@@ -85,6 +85,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-5")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", NUMBERS)
@@ -93,6 +94,7 @@ def test_number_for_a_floating_array_is_rounded_once(case: str, dtype: str) -> N
     assert float(filled(dtype, value)[0]) == rounded(value, dtype)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-5")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
@@ -114,6 +116,7 @@ def test_numpy_scalar_for_a_floating_array(value: Any, dtype: str) -> None:
     assert float(filled(dtype, value)[0]) == rounded(exact, dtype)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-5")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_long_double_is_rounded_once(dtype: str) -> None:
@@ -124,6 +127,7 @@ def test_long_double_is_rounded_once(dtype: str) -> None:
     assert float(filled(dtype, value)[0]) == rounded(exact, dtype)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-4")
 def test_a_float32_value_widens_exactly_and_narrows_once() -> None:
     assert float(filled("float64", np.float32(10.6))[0]) == 10.6000003814697265625
@@ -131,6 +135,7 @@ def test_a_float32_value_widens_exactly_and_narrows_once() -> None:
     assert float(filled("float16", np.float32(7e4))[0]) == float("inf")
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-5")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_special_values_of_a_floating_array(dtype: str) -> None:
@@ -140,6 +145,7 @@ def test_special_values_of_a_floating_array(dtype: str) -> None:
     assert not np.signbit(float(filled(dtype, 0)[0]))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-5")
 @pytest.mark.bug("PAD-06")
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -155,6 +161,7 @@ def test_integer_is_exact_and_must_fit(dtype: str) -> None:
             cudml.padding(x, 1, 1, value=value)
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-06")
 @pytest.mark.parametrize("value", [2**64 - 1, 2**64 - 1024, 2**63 + 1, 2**53 + 1])
 def test_uint64_constant_does_not_travel_through_float(value: int) -> None:
@@ -165,6 +172,7 @@ def test_uint64_constant_does_not_travel_through_float(value: int) -> None:
         assert y[1:].tolist() == x.tolist()
 
 
+@pytest.mark.small
 @pytest.mark.bug("PAD-06")
 @pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, -(2**63), 2**63 - 1])
 def test_int64_constant_does_not_travel_through_float(value: int) -> None:
@@ -187,6 +195,7 @@ FLOATS_FOR_INTEGERS = (
 )  # fmt: skip
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-3", "D-PAD-5")
 @pytest.mark.bug("PAD-07")
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -218,6 +227,7 @@ def test_other_kinds_of_value_are_refused(dtype: str, value: Any) -> None:
         cudml.padding(x, 1, 1, value=value)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-7")
 @pytest.mark.parametrize("mode", ["edge", "reflection", "symmetric", "wrap"])
 @pytest.mark.parametrize("value", [float("nan"), 10**400, -1, 3.5])
@@ -238,6 +248,7 @@ def test_value_is_checked_as_soon_as_one_mode_is_constant() -> None:
             cudml.padding(x, (0, 0), (0, 0), mode=mode, value=float("nan"))
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", EVERY)
 def test_only_the_bytes_of_the_element_are_written(dtype: str) -> None:
     """A value that fills the element leaves its neighbours alone at every offset."""

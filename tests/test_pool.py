@@ -100,6 +100,7 @@ WITHOUT_NUMBERS = [d for d in INTEGERS if d not in ("int8", "uint16", "int64")]
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("case", CASES)
 def test_every_operator_in_short(case: str) -> None:
     shape, geometry = CASES[case]
@@ -118,6 +119,7 @@ def test_every_operator_in_short(case: str) -> None:
     check("max_pooling", x, **geometry, return_indices=True, layouts=layouts)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", ["random", "special"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "int64"])
@@ -128,6 +130,7 @@ def test_max(case: str, dtype: str, kind: str) -> None:
     check("max_pooling", x, **geometry, return_indices=True)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", ["everything different per axis and side", "ceil", "long row"])
 @pytest.mark.parametrize("dtype", DTYPES["max_pooling"])
 @pytest.mark.parametrize("index_dtype", ["uint32", "uint64", "int64"])
@@ -138,6 +141,7 @@ def test_max_of_every_type(case: str, dtype: str, index_dtype: str) -> None:
     check("max_pooling", x, **geometry, index_dtype=index_dtype)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("include_padding", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -147,6 +151,7 @@ def test_average(case: str, dtype: str, include_padding: bool) -> None:
     check("average_pooling", x, **geometry, include_padding=include_padding)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("p", [1, 2, 3, 10])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -157,6 +162,7 @@ def test_lp(case: str, dtype: str, p: int) -> None:
     check("lp_pooling", data(shape, dtype, seed=4), **geometry, p=p, **narrowed)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", ["everything different per axis and side", "ceil", "long row"])
 @pytest.mark.parametrize("name", ["average_pooling", "lp_pooling"])
 def test_special_values(name: str, case: str) -> None:
@@ -176,6 +182,7 @@ WIDTHS = {
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("case", WIDTHS)
 @pytest.mark.parametrize("name", ["max_pooling", "average_pooling", "lp_pooling"])
 def test_every_width_of_a_row(name: str, case: str) -> None:
@@ -188,6 +195,7 @@ def test_every_width_of_a_row(name: str, case: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("name", ["max_pooling", "average_pooling", "lp_pooling"])
 def test_every_number_of_channels_in_channels_last(name: str) -> None:
     for channels in [*range(1, 36), 63, 64, 65]:
@@ -197,6 +205,7 @@ def test_every_number_of_channels_in_channels_last(name: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", WITHOUT_NUMBERS)
 def test_rows_of_integers(dtype: str) -> None:
     for width in (1, 7, 15, 16, 17, 31, 33, 64, 65):

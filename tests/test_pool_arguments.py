@@ -32,6 +32,7 @@ class Raising:
         raise RuntimeError("no number today")
 
 
+@pytest.mark.small
 @pytest.mark.parametrize(
     "kind",
     [int, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, lambda v: Counting(v, v)],
@@ -86,6 +87,7 @@ def test_numbers_that_raise(name: str) -> None:
     assert np.all(out == 9)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 def test_element_types(name: str) -> None:
     allowed = [*FLOATS, *INTEGERS] if name == "max_pooling" else FLOATS
@@ -160,6 +162,7 @@ def test_keywords() -> None:
         cudml.max_pooling()
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("stream", [0, 1, 2, 12345, ...])
 def test_arrays_on_the_cpu_have_no_stream(stream: Any) -> None:
     grad = np.ones((2, 3, 4, 5), np.float32)
@@ -204,6 +207,7 @@ def test_huge_input_sizes_are_refused_before_anything_is_allocated() -> None:
         cudml.average_pooling_grad(grad, (1, 1, wide, wide), 1, wide)
 
 
+@pytest.mark.small
 def test_flags() -> None:
     x = line([1, 2, 3])
     for wrong in ("yes", None, 2.5, []):

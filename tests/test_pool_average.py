@@ -15,6 +15,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-1")
 def test_overhang_never_counts() -> None:
     x = line([1, 2, 3, 4])
@@ -28,6 +29,7 @@ def test_overhang_never_counts() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-1")
 def test_overhanging_taps_of_a_dilated_window() -> None:
     # Taps of the second window: 4, 7 (end padding, 6..7) and 10 (overhang).
@@ -38,6 +40,7 @@ def test_overhanging_taps_of_a_dilated_window() -> None:
     assert y.ravel().tolist() == [0, 8]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-2")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_only_real_taps_count(dtype: str) -> None:
@@ -47,6 +50,7 @@ def test_only_real_taps_count(dtype: str) -> None:
     check("average_pooling", data((2, 3, 4, 5), dtype, 2), (3, 4), (1, 2), (2, 3), (1, 2))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-3")
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -61,6 +65,7 @@ def test_window_without_a_counted_tap_is_zero(include: bool, dtype: str) -> None
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-3", "D-AVG-1")
 @pytest.mark.parametrize("include", [False, True])
 def test_window_with_all_taps_in_the_overhang_or_padding(include: bool) -> None:
@@ -70,6 +75,7 @@ def test_window_with_all_taps_in_the_overhang_or_padding(include: bool) -> None:
     assert y.ravel().tolist() == [5, 0]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-4")
 def test_gaps_between_taps_never_count() -> None:
     x = line([1, 2, 3, 4, 5, 6, 7])
@@ -83,6 +89,7 @@ def test_gaps_between_taps_never_count() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-5")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_one_division_and_one_rounding(dtype: str) -> None:
@@ -96,6 +103,7 @@ def test_one_division_and_one_rounding(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-5")
 def test_long_sums_do_not_stall() -> None:
     count = 2**20
@@ -113,6 +121,7 @@ def test_long_sums_do_not_stall() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-5")
 def test_half_precision_cancellation_is_exact() -> None:
     x = line([2048, 1, -2048, 1] * 16, "float16")
@@ -121,6 +130,7 @@ def test_half_precision_cancellation_is_exact() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-6")
 def test_overflow_of_the_sum() -> None:
     assert cudml.average_pooling(line([65504] * 100, "float16"), 100).item() == 65504
@@ -130,6 +140,7 @@ def test_overflow_of_the_sum() -> None:
     assert cudml.average_pooling(line([3e38, 3e38], "float64"), 2).item() == 3e38
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-7")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("include", [False, True])
@@ -145,6 +156,7 @@ def test_infinities_and_nan_propagate_to_their_windows_only(dtype: str, include:
           include_padding=include)  # fmt: skip
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-7")
 def test_running_sums_do_not_carry_infinities_across_planes() -> None:
     x = np.ones((2, 3, 8, 16), np.float32)
@@ -155,6 +167,7 @@ def test_running_sums_do_not_carry_infinities_across_planes() -> None:
     assert not np.isfinite(y[touched]).any() and np.all(y[~touched] == 1)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-8")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_zeros_of_either_sign_average_to_zero(dtype: str) -> None:
@@ -162,6 +175,7 @@ def test_zeros_of_either_sign_average_to_zero(dtype: str) -> None:
     assert np.all(y == 0)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-11")
 def test_padding_adds_zero_and_the_divisor_follows_the_flag() -> None:
     grad = np.full((1, 1, 2, 2), 4, np.float32)

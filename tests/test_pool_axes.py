@@ -43,6 +43,7 @@ EVERY_PLACE = [
 ]
 
 
+@pytest.mark.small
 @pytest.mark.parametrize(("rank", "axes"), EVERY_PLACE, ids=str)
 def test_axes_in_every_position(rank: int, axes: tuple[int, ...]) -> None:
     sizes = [2, 1, 3, 2, 1, 2, 3, 2][:rank]
@@ -124,6 +125,7 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("name", FORWARD)
 @pytest.mark.parametrize("case", CASES)
@@ -135,6 +137,7 @@ def test_axes_cases(name: str, case: str, dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 def test_indices_are_flat_over_the_array_as_it_stands() -> None:
     image = np.array([[[1, 9], [7, 2]], [[3, 4], [5, 6]]], np.float32)  # {H, W, C}
     y, index = cudml.max_pooling(image, 2, axes=(0, 1), return_indices=True)
@@ -146,6 +149,7 @@ def test_indices_are_flat_over_the_array_as_it_stands() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 def test_view_not_a_copy_of_a_huge_array() -> None:
     # 2**46 logical elements on one byte: any copy would fail.
     x = np.broadcast_to(np.int8(7), (2**15, 1, 2**31 - 1))
@@ -154,6 +158,7 @@ def test_view_not_a_copy_of_a_huge_array() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 def test_results_keep_the_memory_order_of_the_image() -> None:
     image = channels_last(numbers((2, 3, 8, 9)))
     y, index = cudml.max_pooling(image, 2, 2, return_indices=True)
@@ -163,6 +168,7 @@ def test_results_keep_the_memory_order_of_the_image() -> None:
     assert same_bits(np.moveaxis(y2, -1, 1), y) and y2.flags.c_contiguous
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 def test_default_axes_need_rank_three_to_five(name: str) -> None:
     operator = getattr(cudml, name)
@@ -177,6 +183,7 @@ def test_default_axes_need_rank_three_to_five(name: str) -> None:
             operator(np.ones((1,) * rank, np.float32), 1, axes=0)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("rank", [1, 2, 6, 7, 8])
 def test_gradients_need_axes_for_other_ranks(rank: int) -> None:
     x = np.ones((3,) * rank, np.float32)
@@ -188,6 +195,7 @@ def test_gradients_need_axes_for_other_ranks(rank: int) -> None:
     assert same_bits(cudml.average_pooling_grad(x, x.shape, 1, axes=[-1]), x)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize(
     ("axes", "error", "fragments"),
     [

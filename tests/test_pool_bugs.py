@@ -20,6 +20,7 @@ def equal(actual: np.ndarray, expected: object) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-01")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "uint64"])
 def test_start_padding_keeps_the_phase_of_the_dilation(dtype: str) -> None:
@@ -32,6 +33,7 @@ def test_start_padding_keeps_the_phase_of_the_dilation(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-01")
 def test_start_padding_beyond_one_dilation_step() -> None:
     x = line([1, 2, 3, 4, 5, 6, 7])
@@ -40,6 +42,7 @@ def test_start_padding_beyond_one_dilation_step() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-02")
 def test_average_keeps_end_padding_and_dilation() -> None:
     geometry = {
@@ -56,6 +59,7 @@ def test_average_keeps_end_padding_and_dilation() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-03")
 def test_average_reads_the_right_pads() -> None:
     x = plane(np.ones((2, 2)))
@@ -65,6 +69,7 @@ def test_average_reads_the_right_pads() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-03")
 def test_average_of_ones_with_six_different_pads() -> None:
     sizes, window, start, end = (2, 3, 4), (2, 4, 2), (0, 1, 2), (3, 4, 5)
@@ -82,6 +87,7 @@ def test_average_of_ones_with_six_different_pads() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-04")
 def test_end_padding_counts_and_overhang_does_not() -> None:
     x = line([1, 2, 3, 4, 5])
@@ -91,6 +97,7 @@ def test_end_padding_counts_and_overhang_does_not() -> None:
     equal(cudml.average_pooling(x, 2, 2, output_sizes="ceil", include_padding=True), [1.5, 3.5, 5])
 
 
+@pytest.mark.small
 @pytest.mark.bug("POOL-05")
 @pytest.mark.decision("D-POOL-1", "D-POOL-2", "D-POOL-3")
 def test_output_size_of_ten_thousand_geometries() -> None:
@@ -111,6 +118,7 @@ def test_output_size_of_ten_thousand_geometries() -> None:
     assert rejected > 500
 
 
+@pytest.mark.small
 @pytest.mark.bug("POOL-05")
 @pytest.mark.decision("D-POOL-2")
 def test_every_declared_size_up_to_the_ceiling_is_accepted() -> None:
@@ -140,6 +148,7 @@ def test_output_size_beyond_the_integers_of_float32() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-07")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 def test_dilated_max_in_every_layout(dtype: str) -> None:
@@ -158,6 +167,7 @@ ODD = {
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-08")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8"])
 def test_axes_are_not_interchanged_in_max(dtype: str) -> None:
@@ -167,6 +177,7 @@ def test_axes_are_not_interchanged_in_max(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-08")
 @pytest.mark.parametrize(
     ("name", "extra", "expected"),
@@ -195,6 +206,7 @@ def test_axes_are_not_interchanged(
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-09")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, channels_last], ids=["rows", "channels"])
@@ -209,6 +221,7 @@ def test_nan_survives_in_every_vector_lane(dtype: str, layout: object) -> None:
         equal(cudml.max_pooling(x, 2), np.tile([[NAN, NAN], [8, 9]], (channels, 1, 1)))
 
 
+@pytest.mark.small
 @pytest.mark.bug("POOL-09")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_nan_at_every_place_of_a_window(dtype: str) -> None:
@@ -222,6 +235,7 @@ def test_nan_at_every_place_of_a_window(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-10")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_minus_infinity_is_an_element_and_the_empty_window(dtype: str) -> None:
@@ -236,6 +250,7 @@ def test_minus_infinity_is_an_element_and_the_empty_window(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-11")
 def test_integers_start_from_no_element() -> None:
     lowest = np.full((1, 1, 5), -128, np.int8)
@@ -251,6 +266,7 @@ def test_integers_start_from_no_element() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-12")
 def test_padding_as_large_as_the_window() -> None:
     geometry = {"window_size": 2, "strides": 2, "start_padding": 2, "end_padding": 3}
@@ -260,6 +276,7 @@ def test_padding_as_large_as_the_window() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-13")
 def test_half_precision_powers_do_not_overflow() -> None:
     equal(cudml.lp_pooling(line([240, 161], "float16"), 2, p=2), [289])
@@ -268,6 +285,7 @@ def test_half_precision_powers_do_not_overflow() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-14")
 def test_lp_range_and_sign() -> None:
     def pooled(values: list[float], p: int) -> float:
@@ -282,6 +300,7 @@ def test_lp_range_and_sign() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-15")
 @pytest.mark.decision("D-AVG-5", "D-AVG-6")
 def test_half_precision_sums_in_single_precision() -> None:

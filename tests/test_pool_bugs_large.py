@@ -29,6 +29,7 @@ def test_window_of_2049_over_a_long_row() -> None:
     np.testing.assert_allclose(norm.ravel(), np.sqrt(squares), rtol=2.5e-7)
 
 
+@pytest.mark.small
 @pytest.mark.bug("POOL-16")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_window_of_a_whole_large_plane(dtype: str) -> None:
@@ -56,6 +57,7 @@ def test_window_beyond_the_padded_input(name: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-18")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_elements_between_windows_are_not_read(dtype: str) -> None:
@@ -67,6 +69,7 @@ def test_elements_between_windows_are_not_read(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("POOL-18")
 @pytest.mark.parametrize("stride", [2**31 - 1, 2**31, 2**32 - 1])
 def test_stride_beyond_the_input(stride: int) -> None:
@@ -77,6 +80,7 @@ def test_stride_beyond_the_input(stride: int) -> None:
     assert cudml.lp_pooling(x, 2, stride, p=1).ravel().tolist() == [1]
 
 
+@pytest.mark.small
 @pytest.mark.bug("POOL-19")
 @pytest.mark.parametrize("channels", [1, 255, 256, 257, 512, 4096])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
@@ -125,6 +129,7 @@ def test_zero_and_negative_geometry(change: dict[str, object], fragments: tuple[
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("RUN-12")
 @pytest.mark.parametrize(
     ("dtype", "tiny"),

@@ -14,6 +14,7 @@ from pool_support import LIMIT, line, plane, same_bits, sentinel
 FORWARD = ("max_pooling", "average_pooling", "lp_pooling")
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-1")
 @pytest.mark.parametrize(
     ("n", "w", "s", "p0", "p1", "d", "floor", "ceil"),
@@ -42,6 +43,7 @@ def test_table_of_output_sizes(
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-2")
 @pytest.mark.parametrize("name", FORWARD)
 def test_smaller_output_skips_trailing_windows(name: str) -> None:
@@ -54,6 +56,7 @@ def test_smaller_output_skips_trailing_windows(name: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-2")
 @pytest.mark.parametrize("name", FORWARD)
 def test_larger_output_adds_overhanging_windows(name: str) -> None:
@@ -65,6 +68,7 @@ def test_larger_output_adds_overhanging_windows(name: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-5")
 def test_padding_has_no_limit_but_the_extent() -> None:
     x = line([4, 2])
@@ -82,6 +86,7 @@ def test_padding_has_no_limit_but_the_extent() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-6", "D-MAX-4", "D-AVG-3", "D-LP-5")
 def test_dilation_can_step_over_the_whole_input() -> None:
     x = plane([[4]])
@@ -116,6 +121,7 @@ def test_one_number_per_spatial_dimension(name: str, wrong: tuple[int, ...]) -> 
             getattr(cudml, name)(x, **{"window_size": (2, 2), argument: wrong})
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-9")
 @pytest.mark.parametrize("index_dtype", ["uint32", "uint64", "int64"])
 def test_one_spatial_dimension_is_a_plane_of_height_one(index_dtype: str) -> None:
@@ -141,6 +147,7 @@ def test_one_spatial_dimension_is_a_plane_of_height_one(index_dtype: str) -> Non
     )
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-VER-1")
 def test_one_number_means_every_spatial_dimension() -> None:
     x = (np.arange(1080) * 37 % 101).reshape(2, 1, 6, 9, 10).astype(np.float32)
@@ -159,6 +166,7 @@ def test_one_number_means_every_spatial_dimension() -> None:
         assert same_bits(operator(x, **one), operator(x, **listed))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-VER-2")
 def test_strides_default_to_one() -> None:
     x = np.ones((1, 1, 6, 7), np.float32)
@@ -169,6 +177,7 @@ def test_strides_default_to_one() -> None:
     assert cudml.average_pooling_grad(grad, x.shape, 3).shape == x.shape
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-VER-3")
 def test_include_padding_defaults_to_false() -> None:
     x = line([6, 2])
@@ -177,6 +186,7 @@ def test_include_padding_defaults_to_false() -> None:
     assert grad.ravel().tolist() == [1, 1]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-VER-6")
 def test_ceil_rule_starts_the_last_window_inside_start_and_input() -> None:
     x = line([1, 2, 3, 4, 5])
@@ -231,6 +241,7 @@ def test_empty_pooled_dimensions_are_refused_in_gradients() -> None:
         cudml.average_pooling_grad(grad, (1, 1, 0), 1, end_padding=1)
 
 
+@pytest.mark.small
 def test_largest_arguments_are_accepted() -> None:
     x = line([3])
     assert cudml.max_pooling(x, 1, LIMIT, dilations=LIMIT).item() == 3

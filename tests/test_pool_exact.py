@@ -47,6 +47,7 @@ def filled(shape: tuple[int, ...], geometry: dict[str, Any], dtype: str) -> np.n
     return data(shape, dtype, seed=sum(map(sum, geometry.values())), kind="exact")
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", GEOMETRY)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_average_of_integers(case: str, dtype: str) -> None:
@@ -65,6 +66,7 @@ def test_average_of_integers(case: str, dtype: str) -> None:
         np.testing.assert_array_equal(excluded[:, :, h, w], exact)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", GEOMETRY)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sum_of_absolute_integers(case: str, dtype: str) -> None:
@@ -93,6 +95,7 @@ TUPLES = {
 }
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("numbers", TUPLES, ids=str)
 def test_pythagorean_tuples(numbers: tuple[int, ...], dtype: str) -> None:
@@ -110,6 +113,7 @@ def test_pythagorean_tuples(numbers: tuple[int, ...], dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_pythagorean_rows(dtype: str) -> None:
     row = [3, -4, 0, 0, 0, 5, 0, 0, -12, 0, 0, 0, 8, 15]
@@ -118,6 +122,7 @@ def test_pythagorean_rows(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_cubes_round_to_the_exact_root(dtype: str) -> None:
     x = np.array([[3, 4, 5], [1, 6, 8], [-6, 8, -10], [0, 0, 7]], dtype_of(dtype))
@@ -125,6 +130,7 @@ def test_cubes_round_to_the_exact_root(dtype: str) -> None:
     assert y.astype(np.float64).ravel().tolist() == [6, 9, 12, 7]
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", GEOMETRY)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_max_gradient_of_integers(case: str, dtype: str) -> None:
@@ -144,6 +150,7 @@ def test_max_gradient_of_integers(case: str, dtype: str) -> None:
     np.testing.assert_array_equal(result.astype(np.float64), expected)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("case", GEOMETRY)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_average_gradient_of_integers(case: str, dtype: str) -> None:

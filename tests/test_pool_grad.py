@@ -25,6 +25,7 @@ def backward(geometry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in geometry.items() if key != "output_sizes"}
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-10", "D-MAX-11")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", ["random", "exact", "special"])
@@ -36,6 +37,7 @@ def test_max_gradient(case: str, dtype: str, kind: str) -> None:
     check("max_pooling_grad", x, grad, **backward(geometry))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-9")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("include_padding", [False, True])
@@ -74,6 +76,7 @@ AXES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-10")
 @pytest.mark.parametrize("case", AXES)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -87,6 +90,7 @@ def test_gradients_over_axes(case: str, dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.parametrize("name", ["max_pooling_grad", "average_pooling_grad"])
 def test_gradient_of_every_width(name: str) -> None:
     for width in [*range(1, 36), 63, 64, 65]:
@@ -100,6 +104,7 @@ def test_gradient_of_every_width(name: str) -> None:
             check(name, *first, **geometry, layouts=["contiguous", "misaligned", "permuted"])
 
 
+@pytest.mark.small
 @pytest.mark.bug("GRAD-01")
 @pytest.mark.decision("D-MAX-11")
 def test_a_hundred_runs_give_the_same_bits() -> None:
@@ -112,6 +117,7 @@ def test_a_hundred_runs_give_the_same_bits() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("GRAD-02")
 @pytest.mark.decision("D-MAX-2")
 def test_ties_give_everything_to_the_first() -> None:
@@ -123,6 +129,7 @@ def test_ties_give_everything_to_the_first() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("GRAD-03")
 @pytest.mark.decision("D-MAX-11")
 def test_half_precision_gradient_is_rounded_once() -> None:
@@ -136,6 +143,7 @@ def test_half_precision_gradient_is_rounded_once() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("GRAD-04")
 @pytest.mark.decision("D-MAX-10")
 def test_nan_is_the_chosen_element() -> None:
@@ -155,6 +163,7 @@ def test_every_element_of_a_long_axis_gets_its_gradient(sizes: tuple[int, ...]) 
     assert np.all(cudml.average_pooling_grad(ones, shape, 1) == 1)
 
 
+@pytest.mark.small
 @pytest.mark.bug("GRAD-05")
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_tail_of_a_padded_long_axis(place: int) -> None:
@@ -200,6 +209,7 @@ def test_gradient_of_another_rank() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("GRAD-07")
 def test_published_examples() -> None:
     x = plane([[1, 2, 3], [2, 4, 2], [5, 6, 7]])
@@ -210,6 +220,7 @@ def test_published_examples() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("GRAD-08")
 @pytest.mark.decision("D-AVG-11")
 def test_gradient_uses_the_divisor_of_the_forward_pass() -> None:
@@ -221,6 +232,7 @@ def test_gradient_uses_the_divisor_of_the_forward_pass() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.bug("GRAD-09")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_elements_in_no_window_get_zero(dtype: str) -> None:
@@ -233,6 +245,7 @@ def test_elements_in_no_window_get_zero(dtype: str) -> None:
     assert out.astype(np.float64).ravel().tolist() == [0.5, 0.5, 0, 0, 1, 1, 0, 0, 1.5, 1.5]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-10")
 def test_gradient_of_every_accepted_size() -> None:
     x = line([5, 1, 4, 2, 3])
@@ -250,6 +263,7 @@ def test_gradient_of_every_accepted_size() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-AVG-9")
 def test_dilated_average_gradient() -> None:
     result = cudml.average_pooling_grad(line([2, 4, 6]), (1, 1, 5), 2, dilations=2)

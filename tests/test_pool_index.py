@@ -93,6 +93,7 @@ def test_index_width_follows_the_widest_array() -> None:
     assert wide_index.ravel().tolist() == [1, 3]
 
 
+@pytest.mark.small
 @pytest.mark.bug("IDX-05")
 @pytest.mark.parametrize("step", [2**31 - 1, 2**31, 2**32 - 1])
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -197,6 +198,7 @@ def test_uint32_indices_need_fewer_than_two_to_the_32_elements() -> None:
         assert index[0, 0, 3, 1].item() == 2**32 - 1
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-7")
 @pytest.mark.parametrize("name", ["max_pooling", "average_pooling", "lp_pooling"])
 def test_padded_extent_fits_in_31_bits(name: str) -> None:
@@ -209,6 +211,7 @@ def test_padded_extent_fits_in_31_bits(name: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-7", "D-POOL-5")
 def test_window_of_31_bits_visits_real_taps_only() -> None:
     wide = 2**31 - 1
@@ -225,6 +228,7 @@ def test_window_of_31_bits_visits_real_taps_only() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-POOL-7")
 def test_divisor_beyond_64_bits() -> None:
     wide = 2**31 - 1

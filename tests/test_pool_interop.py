@@ -24,6 +24,7 @@ def same_pads(n: int, w: int, s: int, d: int, upper: bool) -> tuple[int, int]:
     return (small, large) if upper else (large, small)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("upper", [True, False], ids=["SAME_UPPER", "SAME_LOWER"])
 def test_auto_pad_covers_the_input(upper: bool) -> None:
     for n, w, s, d in product((1, 2, 5, 8), (1, 2, 3, 4), (1, 2, 3), (1, 2)):
@@ -34,6 +35,7 @@ def test_auto_pad_covers_the_input(upper: bool) -> None:
             assert y.shape[2] == -(-n // s), (n, w, s, d)
 
 
+@pytest.mark.small
 def test_auto_pad_places_the_odd_element() -> None:
     x = line([1, 2, 3, 4])
     start, end = same_pads(4, 2, 1, 1, upper=True)
@@ -50,6 +52,7 @@ def torch_ceil(n: int, w: int, s: int, pad: int, d: int) -> int:
     return size - 1 if (size - 1) * s >= n + pad else size
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-VER-6")
 def test_ceil_sizes_of_pytorch_and_onnx() -> None:
     seen = {"rounded up": 0, "dropped": 0}
@@ -69,6 +72,7 @@ def test_ceil_sizes_of_pytorch_and_onnx() -> None:
     assert min(seen.values()) > 20, seen
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-VER-6")
 def test_ceil_windows_do_not_move() -> None:
     x = line([1, 2, 3, 4, 5, 6, 7])
@@ -76,6 +80,7 @@ def test_ceil_windows_do_not_move() -> None:
     assert y.ravel().tolist() == [3, 6, 7]
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-1")
 def test_index_modulo_the_plane_is_the_place_in_the_plane() -> None:
     x = data((3, 4, 5, 6), "float32", seed=1)
@@ -85,6 +90,7 @@ def test_index_modulo_the_plane_is_the_place_in_the_plane() -> None:
     np.testing.assert_array_equal(np.take_along_axis(planes, local, 1), y.reshape(12, -1))
 
 
+@pytest.mark.small
 def test_shared_sizes_of_webnn_layouts() -> None:
     nhwc = data((2, 6, 7, 3), "float32", seed=2)
     y = cudml.average_pooling(nhwc, (2, 3), (2, 2), axes=(1, 2))
@@ -110,6 +116,7 @@ def torch_cases() -> list[dict[str, Any]]:
     return cases
 
 
+@pytest.mark.small
 @pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_max_pooling_of_pytorch(dtype: str) -> None:
@@ -131,6 +138,7 @@ def test_max_pooling_of_pytorch(dtype: str) -> None:
         np.testing.assert_array_equal(index % (11 * 13), place.numpy())
 
 
+@pytest.mark.small
 @pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
 def test_average_and_gradients_of_pytorch() -> None:
     import torch

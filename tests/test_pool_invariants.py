@@ -46,6 +46,7 @@ def test_window_of_one_is_the_identity(name: str, dtype: str) -> None:
     assert same_bits(result, wanted.astype(x.dtype))
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_window_of_one_keeps_every_bit(dtype: str) -> None:
     x = data((2, 3, 5, 7), dtype, seed=1, kind="special")
@@ -53,6 +54,7 @@ def test_window_of_one_keeps_every_bit(dtype: str) -> None:
     assert same_bits(y, x) and index.ravel().tolist() == list(range(x.size))
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_permuting_batches_and_channels_permutes_the_result(name: str, dtype: str) -> None:
@@ -63,6 +65,7 @@ def test_permuting_batches_and_channels_permutes_the_result(name: str, dtype: st
     assert same_bits(getattr(cudml, name)(moved, **ODD), y[batches][:, channels])
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 def test_changing_one_plane_changes_no_other(name: str) -> None:
     for layout in (np.ascontiguousarray, channels_last, np.asfortranarray):
@@ -75,6 +78,7 @@ def test_changing_one_plane_changes_no_other(name: str) -> None:
         assert same_bits(after[untouched], before[untouched])
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 def test_one_image_of_many(name: str) -> None:
     x = data((64, 3, 7, 9), "float32", seed=4)
@@ -91,6 +95,7 @@ def test_one_image_of_many(name: str) -> None:
     assert same_bits(cudml.average_pooling_grad(grad[one], (1, *x.shape[1:]), **ODD), shares[one])
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", *INTEGERS])
 def test_reversing_an_axis_reverses_the_maxima(dtype: str) -> None:
     x = data((2, 3, 7, 10), dtype, seed=6)
@@ -101,6 +106,7 @@ def test_reversing_an_axis_reverses_the_maxima(dtype: str) -> None:
     assert same_bits(back[:, :, ::-1, ::-1], y)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 def test_moving_by_a_stride_moves_the_result(name: str) -> None:
     x = data((2, 2, 3, 40), "float32", seed=7)
@@ -114,6 +120,7 @@ def test_moving_by_a_stride_moves_the_result(name: str) -> None:
         np.testing.assert_allclose(moved, still, rtol=0, atol=2e-6 * np.abs(x).max())
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_maximum_average_and_norms_are_ordered(dtype: str) -> None:
     x = data((2, 3, 8, 9), dtype, seed=8)
@@ -127,6 +134,7 @@ def test_maximum_average_and_norms_are_ordered(dtype: str) -> None:
         assert np.all(low <= high * slack)
 
 
+@pytest.mark.small
 def test_average_gradient_is_the_transpose() -> None:
     for include in (False, True):
         x = data((2, 3, 8, 9), "float64", seed=9)
@@ -136,6 +144,7 @@ def test_average_gradient_is_the_transpose() -> None:
         np.testing.assert_allclose((y * grad).sum(), (x * back).sum(), rtol=1e-12)
 
 
+@pytest.mark.small
 def test_gradients_keep_the_sum() -> None:
     x = data((2, 3, 8, 9), "float32", seed=11)
     y = cudml.max_pooling(x, **ODD)
@@ -146,6 +155,7 @@ def test_gradients_keep_the_sum() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 def test_finite_differences_of_the_maximum() -> None:
     rng = np.random.default_rng(13)
     x = rng.permutation(2 * 5 * 6).astype(np.float64).reshape(1, 2, 5, 6)
@@ -160,6 +170,7 @@ def test_finite_differences_of_the_maximum() -> None:
         np.testing.assert_allclose(back[place], change, atol=1e-9)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 def test_layouts_of_the_same_values(name: str) -> None:
     x = data((2, 16, 9, 11), "float32", seed=14, kind="exact")

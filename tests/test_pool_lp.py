@@ -19,6 +19,7 @@ def norm(values: Any, p: int, dtype: str = "float32") -> float:
     return float(cudml.lp_pooling(line(values, dtype), len(values), p=p).item())
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-1")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_absolute_values(dtype: str) -> None:
@@ -29,6 +30,7 @@ def test_absolute_values(dtype: str) -> None:
         assert same_bits(cudml.lp_pooling(x, 2, p=p), cudml.lp_pooling(np.abs(x), 2, p=p))
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-2")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sum_not_mean(dtype: str) -> None:
@@ -46,6 +48,7 @@ def test_exponent_zero_is_refused() -> None:
             norm([1, 2], wrong)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-4")
 def test_padding_adds_nothing() -> None:
     x = plane([[1, -2, 3], [-4, 5, -6], [7, -8, 9]])
@@ -56,6 +59,7 @@ def test_padding_adds_nothing() -> None:
     assert cudml.lp_pooling(plane([[3]]), 5, 1, 2, 2, p=7).item() == 3
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-5")
 @pytest.mark.parametrize("p", POWERS)
 def test_window_without_real_taps_is_zero(p: int) -> None:
@@ -64,6 +68,7 @@ def test_window_without_real_taps_is_zero(p: int) -> None:
     assert y.tobytes()[:4] == bytes(4)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-6")
 @pytest.mark.parametrize("p", POWERS)
 @pytest.mark.parametrize(
@@ -87,6 +92,7 @@ def test_finite_results_come_out_finite_and_non_zero(dtype: str, scale: float, p
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-LP-6")
 def test_intermediate_range() -> None:
     assert norm([1e5] * 4, 8) == pytest.approx(118920.71, rel=1e-6)
@@ -102,6 +108,7 @@ def test_intermediate_range() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-LP-6")
 @pytest.mark.parametrize("p", [1, 2, 3, 5])
 def test_huge_and_tiny_windows_beside_each_other(p: int) -> None:
@@ -110,6 +117,7 @@ def test_huge_and_tiny_windows_beside_each_other(p: int) -> None:
     check("lp_pooling", row.reshape(1, 3, 16).astype(np.float32), 3, 1, 1, 1, p=p)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-7")
 @pytest.mark.parametrize("p", POWERS)
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -121,6 +129,7 @@ def test_nan_beats_infinity_beats_numbers(dtype: str, p: int) -> None:
     assert norm([INF, -INF], p, dtype) == INF
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-8")
 @pytest.mark.parametrize("p", POWERS)
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -131,6 +140,7 @@ def test_zeros_give_positive_zero(dtype: str, p: int) -> None:
     assert np.all(one == 0) and not np.signbit(one.astype(np.float64)).any()
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-LP-9")
 @pytest.mark.parametrize("p", [1000, 65535, 65537, 2**20, 2**31, LIMIT - 1, LIMIT])
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -149,6 +159,7 @@ def test_exponent_is_an_integer(p: Any) -> None:
         cudml.lp_pooling(line([3, 4]), 2, p=p)
 
 
+@pytest.mark.small
 def test_exponent_defaults_to_two() -> None:
     assert cudml.lp_pooling(line([3, 4]), 2).item() == 5
     assert norm([3, 4, 5], np.int8(3)) == pytest.approx(6, rel=1e-6)

@@ -14,6 +14,7 @@ from pool_support import INDICES, bits, line, plane, same_bits, sentinel
 NAN, INF = float("nan"), float("inf")
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-1")
 @pytest.mark.parametrize("index_dtype", INDICES)
 def test_index_counts_batches_and_channels(index_dtype: str) -> None:
@@ -25,6 +26,7 @@ def test_index_counts_batches_and_channels(index_dtype: str) -> None:
     assert index.ravel().tolist() == (np.arange(12) * 30 + spots).tolist()
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-1")
 @pytest.mark.parametrize("rank", [3, 4, 5])
 def test_index_does_not_depend_on_the_layout(rank: int) -> None:
@@ -35,6 +37,7 @@ def test_index_does_not_depend_on_the_layout(rank: int) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-2")
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 def test_first_of_equal_elements_wins(dtype: str) -> None:
@@ -49,6 +52,7 @@ def test_first_of_equal_elements_wins(dtype: str) -> None:
         check("max_pooling", x, return_indices=True, **geometry)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-2")
 def test_first_means_rows_before_columns() -> None:
     x = plane([[0, 5, 1], [5, 5, 0]])
@@ -61,6 +65,7 @@ def test_first_means_rows_before_columns() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-3")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_first_nan_wins(dtype: str) -> None:
@@ -81,6 +86,7 @@ def test_first_nan_wins(dtype: str) -> None:
     )
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-3", "D-MAX-6")
 def test_indexed_nan_keeps_its_payload() -> None:
     payloads = np.array([0x7FC00001, 0xFFC0BEEF, 0x7FC12345], np.uint32).view(np.float32)
@@ -89,6 +95,7 @@ def test_indexed_nan_keeps_its_payload() -> None:
     assert bits(y) == bits(payloads[:2])
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-4")
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 @pytest.mark.parametrize("index_dtype", INDICES)
@@ -106,6 +113,7 @@ def test_empty_window(dtype: str, index_dtype: str) -> None:
     assert same_bits(cudml.max_pooling(x, **geometry), y)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-4")
 def test_gradient_of_an_empty_window_is_dropped() -> None:
     x, grad = line([1, 2]), line([10, 20, 30, NAN, INF])
@@ -114,6 +122,7 @@ def test_gradient_of_an_empty_window_is_dropped() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-5")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_minus_infinity_has_an_index(dtype: str) -> None:
@@ -126,6 +135,7 @@ def test_minus_infinity_has_an_index(dtype: str) -> None:
     assert grad.reshape(6, 16).sum(1).tolist() == [4] * 6 and np.all(grad[:, :, :2, :2] == 1)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-5")
 def test_smallest_integers_have_an_index() -> None:
     for dtype in INTEGERS:
@@ -136,6 +146,7 @@ def test_smallest_integers_have_an_index() -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-6")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_zeros_of_both_signs_are_equal(dtype: str) -> None:
@@ -148,6 +159,7 @@ def test_zeros_of_both_signs_are_equal(dtype: str) -> None:
     assert np.signbit(negative.astype(np.float64)).all()
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-7")
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_are_compared_in_their_own_type(dtype: str) -> None:
@@ -166,6 +178,7 @@ def test_integers_are_compared_in_their_own_type(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-7")
 def test_64_bit_integers_beyond_53_bits() -> None:
     base = 2**53
@@ -179,6 +192,7 @@ def test_64_bit_integers_beyond_53_bits() -> None:
     assert (y.item(), index.item()) == (2**64 - 1, 1)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-9")
 def test_index_types() -> None:
     x = line([1, 3, 2])
@@ -203,6 +217,7 @@ def test_refused_index_types(wrong: Any, return_indices: bool) -> None:
         cudml.max_pooling(x, 2, return_indices=return_indices, index_dtype=wrong)
 
 
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-10")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_gradient_follows_the_forward_indices(dtype: str) -> None:
@@ -229,6 +244,7 @@ def test_gradient_follows_the_forward_indices(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MAX-11")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gradient_sums_in_single_precision(dtype: str) -> None:

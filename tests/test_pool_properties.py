@@ -59,6 +59,7 @@ def explore(op: str, kind: str, body: Callable[..., None], *more: st.SearchStrat
         limits(test)()
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("kind", KINDS)
 def test_max_pooling(kind: str) -> None:
     counts = seen[f"max_pooling {kind}"]
@@ -74,6 +75,7 @@ def test_max_pooling(kind: str) -> None:
     explore("max_pooling", kind, body, INDEX_TYPES)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("kind", FLOATING)
 def test_average_pooling(kind: str) -> None:
     def body(problem: Problem, dtype: str, fill: str, how: dict[str, Any], include: bool) -> None:
@@ -83,6 +85,7 @@ def test_average_pooling(kind: str) -> None:
     explore("average_pooling", kind, body, st.booleans())
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("kind", FLOATING)
 def test_lp_pooling(kind: str) -> None:
     def body(problem: Problem, dtype: str, fill: str, how: dict[str, Any], p: int) -> None:
@@ -92,6 +95,7 @@ def test_lp_pooling(kind: str) -> None:
     explore("lp_pooling", kind, body, POWERS)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("kind", FLOATING)
 def test_max_pooling_grad(kind: str) -> None:
     def body(problem: Problem, dtype: str, fill: str, how: dict[str, Any], incoming: str) -> None:
@@ -102,6 +106,7 @@ def test_max_pooling_grad(kind: str) -> None:
     explore("max_pooling_grad", kind, body, FILLS)
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("kind", FLOATING)
 def test_average_pooling_grad(kind: str) -> None:
     def body(problem: Problem, dtype: str, fill: str, how: dict[str, Any], include: bool) -> None:

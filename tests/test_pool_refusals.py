@@ -83,6 +83,7 @@ def test_length_of_every_sequence(argument: str, count: int) -> None:
             call(**{argument: [1] * count})
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", ["max_pooling", "average_pooling", "lp_pooling"])
 def test_declared_output_sizes(name: str) -> None:
     for wrong in ((0, 5), (4, 0), (5, 5), (4, 6), 6, 0, -1, (4, 2**32), 2**70):
@@ -156,6 +157,7 @@ def test_out_that_cannot_be_written(name: str) -> None:
         CALLS[name](out=np.full(shape, 9, np.float32)[..., ::-1])
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("name", ["max_pooling", "average_pooling", "lp_pooling"])
 def test_out_over_the_input(name: str) -> None:
     operator = getattr(cudml, name)
@@ -174,6 +176,7 @@ def test_out_over_the_input(name: str) -> None:
     assert np.array_equal(even, odd)
 
 
+@pytest.mark.small
 def test_gradient_over_its_inputs() -> None:
     memory = np.arange(90, dtype=np.float32)
     x, grad = memory[:30].reshape(1, 1, 5, 6), memory[30:60].reshape(1, 1, 5, 6)
@@ -188,6 +191,7 @@ def test_gradient_over_its_inputs() -> None:
     assert np.array_equal(memory[60:], memory[:30])
 
 
+@pytest.mark.small
 def test_indices_over_values_or_input() -> None:
     memory = np.arange(120, dtype=np.float32)
     x = memory[:30].reshape(1, 1, 5, 6)
@@ -206,6 +210,7 @@ def test_indices_over_values_or_input() -> None:
     assert words[60:90].tolist() == list(range(30))
 
 
+@pytest.mark.small
 def test_shape_of_the_pair() -> None:
     x = line([1, 3, 2])
     y, index = np.full((1, 1, 2), 9, np.float32), np.full((1, 1, 2), 9, np.uint32)

@@ -15,7 +15,11 @@ PIP_PACKAGES = [
     f"nvidia-{part}==13.0.*"
     for part in ("cuda-nvcc", "nvvm", "cuda-cccl", "cuda-runtime", "cuda-crt")
 ]
+HEADER_PACKAGES = ["nvidia-cuda-runtime==13.0.*", "nvidia-cuda-crt==13.0.*"]
 ALL_ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
+# Some are assembled from an older one's PTX where that is built too: the kernels use nothing newer,
+# and half of the compiler's passes are saved.
+PTX_OF = {"86": "80", "89": "80", "100": "90", "120": "90"}
 
 
 class Toolkit(NamedTuple):
@@ -50,6 +54,14 @@ def find() -> Toolkit | None:
     return None
 
 
+def headers() -> Path | None:
+    """A folder with the CUDA runtime's headers: of a toolkit, or of HEADER_PACKAGES alone."""
+    found = find()
+    includes = [prefix / "include" for prefix in ([] if found else _prefixes())]
+    complete = (path for path in includes if (path / "cuda_runtime_api.h").exists())
+    return found.include if found else next(complete, None)
+
+
 def architectures() -> list[str]:
     """CUDML_CUDA_ARCHS ("all" or a list such as "80,90"), else this machine's GPUs, else 90."""
     asked = os.environ.get("CUDML_CUDA_ARCHS", "")
@@ -70,5 +82,7 @@ def architectures() -> list[str]:
 def code_flags(archs: list[str]) -> list[str]:
     """One cubin for each architecture, and PTX of the lowest for GPUs yet to come."""
     numeric = min((int(re.sub(r"\D", "", arch)) for arch in archs), default=75)
-    flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
+    ptx = {arch: PTX_OF.get(arch, arch) for arch in archs}
+    from_ptx = {arch: base if base in archs else arch for arch, base in ptx.items()}
+    flags = [f"-gencode=arch=compute_{base},code=sm_{arch}" for arch, base in from_ptx.items()]
     return [*flags, f"-gencode=arch=compute_{min(numeric, 75)},code=compute_{min(numeric, 75)}"]

@@ -14,14 +14,21 @@
 namespace cudml::bindings {
 namespace {
 
+/// Something of NumPy's, kept for the life of the process.
+py::handle from_numpy(const char* name) {
+  return py::object(py::module_::import("numpy").attr(name)).release();
+}
+
 bool is_bool(py::handle object) {
-  return PyBool_Check(object.ptr()) ||
-         py::isinstance(object, py::module_::import("numpy").attr("bool_"));
+  if (PyLong_CheckExact(object.ptr()) || PyFloat_CheckExact(object.ptr())) return false;
+  static const py::handle type = from_numpy("bool_");
+  return PyBool_Check(object.ptr()) || py::isinstance(object, type);
 }
 
 /// NumPy's complex scalars, which would drop their imaginary part when asked for a float.
 bool is_complex(py::handle object) {
-  return py::isinstance(object, py::module_::import("numpy").attr("complexfloating"));
+  static const py::handle type = from_numpy("complexfloating");
+  return py::isinstance(object, type);
 }
 
 bool is_text(py::handle object) {
@@ -74,11 +81,14 @@ py::object index_of(py::handle object) {
   }());
 }
 
-std::string indexed(const char* field, int i) { return join(field, '[', i, ']'); }
-
 }  // namespace
 
-int64_t whole_number(const char* op, const std::string& field, py::handle object, Range range) {
+std::ostream& operator<<(std::ostream& out, const FieldName& field) {
+  out << field.name;
+  return field.index < 0 ? out : out << '[' << field.index << ']';
+}
+
+int64_t whole_number(const char* op, const FieldName& field, py::handle object, Range range) {
   const py::object index = index_of(object);
   check_type(bool(index), op, ": ", field, " is ", text_of(object), " (", type_name(object),
              "); it must be an int");
@@ -95,7 +105,7 @@ Dims whole_numbers(const char* op, const char* field, py::handle object, int ran
     const py::object index = index_of(object);  // asked once: it may answer differently later
     check_type(bool(index), op, ": ", field, " is ", text_of(object), " (", type_name(object),
                "); it must be an int or one int per dimension");
-    const int64_t value = whole_number(op, indexed(field, 0), index, range);
+    const int64_t value = whole_number(op, FieldName(field, 0), index, range);
     return Dims::filled(rank, value);
   }
   const Py_ssize_t length = length_of(object);
@@ -103,7 +113,7 @@ Dims whole_numbers(const char* op, const char* field, py::handle object, int ran
         ", so it must be an int or have ", rank);
   const py::tuple values = copy_of(object, length);
   for (int d = 0; d < rank; ++d)
-    dims.push_back(whole_number(op, indexed(field, d), values[d], range));
+    dims.push_back(whole_number(op, FieldName(field, d), values[d], range));
   return dims;
 }
 
@@ -140,7 +150,7 @@ Dims axes_of(const char* op, py::handle axes, int rank) {
   const py::tuple values = several ? copy_of(axes, length) : py::make_tuple(axes);
   Dims dims;
   for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t axis = whole_number(op, indexed("Axes", int(i)), values[i], range);
+    const int64_t axis = whole_number(op, FieldName("Axes", int(i)), values[i], range);
     dims.push_back(axis < 0 ? axis + rank : axis);
   }
   return dims;
@@ -171,19 +181,19 @@ void set_output_sizes(PoolDesc& desc, py::handle output_sizes) {
 }
 
 Dtype index_dtype(const char* op, py::handle object) {
-  const py::object numpy = py::module_::import("numpy").attr("dtype");
+  static const py::handle numpy = from_numpy("dtype");
   const py::object dtype = or_nothing(PyObject_CallOneArg(numpy.ptr(), object.ptr()));
-  const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt;
-  const bool permitted =
-      known && (*known == Dtype::uint32 || *known == Dtype::uint64 || *known == Dtype::int64);
-  check_type(permitted, op, ": index_dtype is ", text_of(object),
-             "; it must be uint32, uint64 or int64");
-  return *known;
+  std::string name;
+  if (const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt) name = name_of(*known);
+  if (!dtype && !is_text(object)) name = text_of(object);  // another library's: torch.int64
+  for (const Dtype permitted : {Dtype::uint32, Dtype::uint64, Dtype::int64})
+    if (name.substr(name.rfind('.') + 1) == name_of(permitted)) return permitted;
+  refuse_type(op, ": index_dtype is ", text_of(object), "; it must be uint32, uint64 or int64");
 }
 
 namespace {
 
-Border border_named(const char* op, const std::string& field, py::handle name) {
+Border border_named(const char* op, const FieldName& field, py::handle name) {
   check_type(py::isinstance<py::str>(name), op, ": ", field, " is ", text_of(name), " (",
              type_name(name), "); it must be a string");
   static constexpr const char* kNames[] = {"constant", "edge", "reflection", "symmetric", "wrap"};
@@ -207,7 +217,7 @@ void set_modes(PadDesc& desc, py::handle mode, int rank) {
         ", so it must be one name or have ", rank);
   const py::tuple names = copy_of(mode, length);
   for (int d = 0; d < rank; ++d)
-    desc.mode[d] = border_named(desc.op, indexed("PaddingMode", d), names[d]);
+    desc.mode[d] = border_named(desc.op, FieldName("PaddingMode", d), names[d]);
 }
 
 namespace {
@@ -306,10 +316,6 @@ Activation activation(const char* op, py::handle object) {
     arguments.emplace_back(text, real_number(op, ("FusedActivation." + text).c_str(), value));
   }
   return make_activation(op, utf8(name), arguments);
-}
-
-void refuse_stream(const char* op, py::handle stream) {
-  check(stream.is_none(), op, ": stream is ", text_of(stream), "; with CPU arrays it must be None");
 }
 
 }  // namespace cudml::bindings

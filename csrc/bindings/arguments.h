@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <ostream>
 #include <string>
 
 #include "math/activation.h"
@@ -21,8 +22,18 @@ struct Range {
 };
 inline constexpr Range kPadRange{0, 0xffffffff}, kStepRange{1, 0xffffffff};
 
+/// What a refusal calls an argument; put together only when there is one.
+struct FieldName {
+  FieldName(const char* field, int place = -1) : name(field), index(place) {}
+  FieldName(const std::string& field) : name(field.c_str()) {}  // which must outlive this
+
+  const char* name;
+  int index = -1;  // within a sequence, or -1
+};
+std::ostream& operator<<(std::ostream& out, const FieldName& field);
+
 /// Any object with __index__ except bool. TypeError for others, ValueError out of range.
-int64_t whole_number(const char* op, const std::string& field, py::handle object, Range range);
+int64_t whole_number(const char* op, const FieldName& field, py::handle object, Range range);
 
 /// One whole number for all of `rank` dimensions, or a sequence with one for each.
 Dims whole_numbers(const char* op, const char* field, py::handle object, int rank, Range range);
@@ -53,8 +64,5 @@ PadValue constant_value(const char* op, py::handle value, Dtype dtype);
 
 /// None, a name, or (name, {parameter: number}).
 Activation activation(const char* op, py::handle object);
-
-/// CPU arrays take no stream.
-void refuse_stream(const char* op, py::handle stream);
 
 }  // namespace cudml::bindings

@@ -1,16 +1,15 @@
-// NumPy arrays to tensors and back.
+// NumPy arrays to tensors and back; other libraries' go to exchange.h.
 #include "bindings/arrays.h"
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "bindings/exchange.h"
 #include "bindings/text.h"
 
 namespace cudml::bindings {
 namespace {
-
-constexpr const char* kTakenTypes =
-    "float16, bfloat16, float32, float64, uint8, uint16, uint32, uint64, int8, int16, int32, int64";
 
 bool is_masked(py::handle object) {
   static const py::handle array_type =
@@ -19,10 +18,8 @@ bool is_masked(py::handle object) {
   return py::isinstance(object, py::module_::import("numpy").attr("ma").attr("MaskedArray"));
 }
 
-py::array require_array(const char* op, const char* field, const char* name, py::handle object) {
-  if (!py::isinstance<py::array>(object))
-    refuse_type(op, ": ", field, " (", name, ") is ", type_name(object),
-                "; it must be a NumPy array");
+/// A NumPy array whose elements all count.
+py::array require_numpy(const char* op, const char* field, const char* name, py::handle object) {
   if (is_masked(object))
     refuse_type(op, ": ", field, " (", name, ") is a MaskedArray, whose mask would be ignored; ",
                 "pass its data or its filled() form");
@@ -98,11 +95,19 @@ std::optional<Dtype> dtype_from_numpy(const py::handle& handle) {
   return std::nullopt;
 }
 
-Array input_array(const char* op, const char* field, const char* name, py::handle object) {
-  py::array array = require_array(op, field, name, object);
+std::optional<Dtype> dtype_named(std::string_view name) {
+  for (int i = 0; i <= int(Dtype::int64); ++i)
+    if (name == name_of(Dtype(i))) return Dtype(i);
+  return std::nullopt;
+}
+
+Array input_array(Call& call, const char* field, const char* name, py::handle object) {
+  if (!py::isinstance<py::array>(object)) return foreign_array(call, field, name, object);
+  py::array array = require_numpy(call.op, field, name, object);
+  call.settle({}, field, name);
   Array result;
-  result.view.dtype = require_dtype(op, field, name, array);
-  result.view.sizes = sizes_of(op, field, array);
+  result.view.dtype = require_dtype(call.op, field, name, array);
+  result.view.sizes = sizes_of(call.op, field, array);
   result.dtype = array.dtype();
   const auto item = int64_t(size_of(result.view.dtype));
   result.footprint = footprint_of_array(array, result.view.sizes, item);
@@ -117,33 +122,54 @@ Array input_array(const char* op, const char* field, const char* name, py::handl
   return result;
 }
 
-Array output_array(const char* op, const char* field, const char* name, py::handle object,
-                   Dtype dtype, const Dims& sizes) {
-  py::array array = require_array(op, field, name, object);
+namespace {
+
+/// The caller's output as it is, its address and strides taken in place.
+Array writable_array(Call& call, const char* field, const char* name, py::handle object) {
+  if (!py::isinstance<py::array>(object)) return foreign_array(call, field, name, object);
+  py::array array = require_numpy(call.op, field, name, object);
+  call.settle({}, field, name);
   Array result;
-  const Dtype actual = require_dtype(op, field, name, array);
+  result.view.dtype = require_dtype(call.op, field, name, array);
+  result.view.sizes = sizes_of(call.op, field, array);
+  result.view.data = const_cast<void*>(array.data());
+  result.is_read_only = !array.writeable();
+  result.dtype = array.dtype();
+  result.keep = std::move(array);
+  return result;
+}
+
+}  // namespace
+
+Array output_array(Call& call, const char* field, const char* name, py::handle object, Dtype dtype,
+                   const Dims& sizes) {
+  const char* op = call.op;
+  Array result = writable_array(call, field, name, object);
+  const Dtype actual = result.view.dtype;
   check_type(actual == dtype, op, ": ", field, ".DataType (", name, ") is ", name_of(actual),
              "; it must be ", name_of(dtype));
-  result.view.dtype = dtype;
-  result.view.sizes = sizes_of(op, field, array);
   check(result.view.sizes.rank == sizes.rank, op, ": ", field, ".Sizes (", name, ") are ",
         result.view.sizes, "; they must be ", sizes);
   for (int d = 0; d < sizes.rank; ++d)
     check(result.view.sizes[d] == sizes[d], op, ": ", field, ".Sizes[", d, "] (", name, ") is ",
           result.view.sizes[d], "; it must be ", sizes[d]);
-  check(array.writeable(), op, ": ", field, " (", name, ") is read-only; it must be writable");
+  check(!result.is_read_only, op, ": ", field, " (", name, ") is read-only; it must be writable");
+  if (result.is_copy)
+    throw py::buffer_error(join(op, ": ", field, " (", name, ") is exported as a copy; it must be ",
+                                "writable in place"));
+  if (result.source) return result;
+  const auto array = py::reinterpret_borrow<py::array>(result.keep);
   const auto strides = element_strides(array, int64_t(size_of(dtype)));
   check(strides.has_value(), op, ": ", field, ".Strides (", name, ") or its address are negative ",
         "or no multiple of the item size; an output must be writable in place");
   result.view.strides = *strides;
-  result.view.data = const_cast<void*>(array.data());
   result.footprint = footprint_of(result.view);
-  result.keep = std::move(array);
-  result.dtype = py::reinterpret_borrow<py::array>(result.keep).dtype();
   return result;
 }
 
-Array new_array(const py::object& dtype, const TensorDesc& desc) {
+namespace {
+
+Array new_numpy_array(const py::object& dtype, const TensorDesc& desc) {
   const auto item = py::ssize_t(size_of(desc.dtype));
   py::ssize_t shape[kMaxRank], strides[kMaxRank];
   for (int d = 0; d < desc.rank(); ++d) {
@@ -162,7 +188,8 @@ Array new_array(const py::object& dtype, const TensorDesc& desc) {
     back[order[i]] = py::int_(i);
     is_sorted &= order[i] == i;
   }
-  py::object array = py::module_::import("numpy").attr("empty")(dense, dtype);
+  static const py::handle empty = py::object(py::module_::import("numpy").attr("empty")).release();
+  py::object array = empty(dense, dtype);
   if (!is_sorted) array = array.attr("transpose")(back);
   Array result;
   static_cast<TensorDesc&>(result.view) = desc;
@@ -170,6 +197,38 @@ Array new_array(const py::object& dtype, const TensorDesc& desc) {
   result.footprint = footprint_of(result.view);
   result.keep = std::move(array);
   result.dtype = dtype;
+  return result;
+}
+
+}  // namespace
+
+Array new_array(Call& call, const char* field, const Array& like, const TensorDesc& desc) {
+  if (like.source) return new_foreign_array(call, field, like.source, desc);
+  const bool is_same = like.view.dtype == desc.dtype;
+  return new_numpy_array(is_same ? like.dtype : numpy_dtype(desc.dtype), desc);
+}
+
+py::array strided_array(const py::dtype& dtype, const TensorDesc& desc) {
+  std::vector<py::ssize_t> shape, strides;
+  const auto item = py::ssize_t(size_of(desc.dtype));
+  py::ssize_t elements = 1;
+  for (int d = 0; d < desc.rank(); ++d) {
+    shape.push_back(desc.sizes[d]);
+    strides.push_back(desc.strides[d] * item);
+    elements += (desc.sizes[d] - 1) * desc.strides[d];
+  }
+  if (desc.strides == packed_strides(desc.sizes)) return py::array(dtype, shape);
+  const py::array memory(dtype, std::vector<py::ssize_t>{elements});
+  return py::array(dtype, shape, strides, memory.data(), memory);
+}
+
+Array view_of(py::array array, const TensorDesc& desc) {
+  Array result;
+  static_cast<TensorDesc&>(result.view) = desc;
+  result.view.data = const_cast<void*>(array.data());
+  result.footprint = footprint_of(result.view);
+  result.dtype = array.dtype();
+  result.keep = std::move(array);
   return result;
 }
 

@@ -10,6 +10,13 @@
 #include "cpu/backend.h"
 #include "cpu/parallel.h"
 #include "cuda/device.h"
+#ifdef CUDML_SIMT
+#include "simt/bindings.h"
+#endif
+
+#ifndef CUDML_MODULE
+#define CUDML_MODULE _core  // a build of the same sources for another purpose names its own
+#endif
 
 namespace cudml::bindings {
 namespace {
@@ -77,26 +84,42 @@ void set_num_threads(const py::object& n) {
   cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMostThreads})));
 }
 
+/// Raises cudml.CudaError, which is Python's own class, so that every build of this module raises
+/// the same one.
+void set_cuda_error(const cuda::Error& error) {
+  const auto known = [&](bool is_known, auto value) {
+    return is_known ? py::object(py::cast(value)) : py::none();
+  };
+  const py::object type = py::module_::import("cudml._errors").attr("CudaError");
+  const py::object raised =
+      type(error.what(), known(error.code != 0, error.code), known(!error.name.empty(), error.name),
+           known(!error.call.empty(), error.call));
+  PyErr_SetObject(type.ptr(), raised.ptr());
+}
+
+void translate(std::exception_ptr pointer) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const TypeError& error) {
+    py::set_error(PyExc_TypeError, error.what());
+  } catch (const cuda::Error& error) {
+    set_cuda_error(error);
+  }
+}
+
 }  // namespace
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(CUDML_MODULE, module) {
   cpu::backend();  // refuses an instruction set that is not there; an ImportError here
-  py::register_exception_translator([](std::exception_ptr pointer) {
-    try {
-      std::rethrow_exception(pointer);
-    } catch (const TypeError& error) {
-      py::set_error(PyExc_TypeError, error.what());
-    }
-  });
-  auto& cuda_error = py::register_exception<cuda::Error>(module, "CudaError", PyExc_RuntimeError);
-  cuda_error.attr("__module__") = "cudml";
-  cuda_error.attr("__doc__") =
-      "A CUDA call failed, or a CUDA device was asked for and none can be used.";
+  py::register_local_exception_translator(&translate);
   bind_operators(module);
   bind_directml(module);
   module.def("build_info", &build_info);
   module.def("get_num_threads", &cpu::num_threads);
   module.def("set_num_threads", &set_num_threads);
+#ifdef CUDML_SIMT
+  simt::bind_simt(module);
+#endif
 }
 
 }  // namespace cudml::bindings

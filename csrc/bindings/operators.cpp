@@ -1,13 +1,14 @@
 // One function per canonical operator: arguments to a Desc, arrays to tensors, plan, run.
 #include "bindings/operators.h"
 
-#include <cstddef>
-#include <memory>
+#include <utility>
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
-#include "bindings/unlocked.h"
-#include "cpu/backend.h"
+#include "bindings/call.h"
+#include "bindings/explain.h"
+#include "bindings/run.h"
+#include "bindings/text.h"
 
 namespace cudml::bindings {
 namespace {
@@ -37,17 +38,17 @@ TensorDesc like_input(Dtype dtype, const Dims& sizes, const TensorDesc& like) {
 }
 
 /// The caller's `out` where there is one, as a tensor; its memory is checked already.
-Array output_or_plan(const char* op, const char* field, const char* name, py::handle out,
-                     Dtype dtype, const Dims& sizes, const TensorDesc& like) {
-  if (!out.is_none()) return output_array(op, field, name, out, dtype, sizes);
+Array output_or_plan(Call& call, const char* field, const char* name, py::handle out, Dtype dtype,
+                     const Dims& sizes, const TensorDesc& like) {
+  if (!out.is_none()) return output_array(call, field, name, out, dtype, sizes);
   Array planned;
   static_cast<TensorDesc&>(planned.view) = like_input(dtype, sizes, like);
   return planned;
 }
 
-/// Memory for an output that the caller did not bring.
-void allocate(Array& output, const py::object& dtype) {
-  if (!output.keep) output = new_array(dtype, output.view);
+/// Memory for an output that the caller did not bring, from the library of `like`.
+void allocate(Call& call, const char* field, Array& output, const Array& like) {
+  if (!output.keep) output = new_array(call, field, like, output.view);
 }
 
 void keep_apart(const char* op, const char* field, const Array& output, const char* other_field,
@@ -55,120 +56,131 @@ void keep_apart(const char* op, const char* field, const Array& output, const ch
   if (output.keep) check_no_overlap(op, field, output.footprint, other_field, other.footprint);
 }
 
-py::object pool(PoolDesc& desc, const Array& x, bool with_indices, Dtype index_type,
+/// The two arrays of `out`.
+std::pair<py::object, py::object> pair_of(const char* op, py::handle out) {
+  const bool is_pair =
+      (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr())) && PySequence_Size(out.ptr()) == 2;
+  check_type(is_pair, op, ": out is no pair; with return_indices it must be (y, indices)");
+  const auto pair = py::tuple(py::reinterpret_borrow<py::sequence>(out));
+  check_type(!pair[0].is_none() && !pair[1].is_none(), op,
+             ": out has None in it; both y and indices must be arrays");
+  return {pair[0], pair[1]};
+}
+
+py::object pool(Call& call, PoolDesc& desc, const Array& x, bool with_indices, Dtype index_type,
                 py::handle out) {
-  const char* op = desc.op;
+  const char* op = call.op;
   const Dims sizes = output_sizes(desc, x.view);
   py::object out_y = py::reinterpret_borrow<py::object>(out), out_indices = py::none();
-  if (with_indices && !out.is_none()) {
-    const bool is_pair =
-        (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr())) && PySequence_Size(out.ptr()) == 2;
-    check_type(is_pair, op, ": out is no pair; with return_indices it must be (y, indices)");
-    const auto pair = py::tuple(py::reinterpret_borrow<py::sequence>(out));
-    out_y = pair[0];
-    out_indices = pair[1];
-    check_type(!out_y.is_none() && !out_indices.is_none(), op,
-               ": out has None in it; both y and indices must be arrays");
-  }
-  Array y = output_or_plan(op, "OutputTensor", "out", out_y, x.view.dtype, sizes, x.view);
+  if (with_indices && !out.is_none()) std::tie(out_y, out_indices) = pair_of(op, out);
+  Array y = output_or_plan(call, "OutputTensor", "out", out_y, x.view.dtype, sizes, x.view);
   Array indices;
   if (with_indices)
-    indices =
-        output_or_plan(op, "OutputIndicesTensor", "out[1]", out_indices, index_type, sizes, x.view);
+    indices = output_or_plan(call, "OutputIndicesTensor", "out[1]", out_indices, index_type, sizes,
+                             x.view);
   const PoolPlan plan = make_plan(desc, x.view, y.view, with_indices ? &indices.view : nullptr);
   keep_apart(op, "OutputTensor", y, "InputTensor", x);
   if (with_indices) {
     keep_apart(op, "OutputIndicesTensor", indices, "InputTensor", x);
     if (y.keep) keep_apart(op, "OutputIndicesTensor", indices, "OutputTensor", y);
-    allocate(indices, numpy_dtype(index_type));
   }
-  allocate(y, x.dtype);
-  {
-    const Unlocked unlocked;
-    cpu::backend().pool(plan, x.view.data, y.view.data, indices.view.data);
-  }
+  const auto operands = [&] {
+    return Operands{x.view.data, nullptr, nullptr, y.view.data, indices.view.data};
+  };
+  if (call.is_explained) return explained(call, plan, operands());
+  if (with_indices) allocate(call, "OutputIndicesTensor", indices, x);
+  allocate(call, "OutputTensor", y, x);
+  const NamedTensor tensors[] = {
+      {"InputTensor", &x.view}, {"OutputTensor", &y.view}, {"OutputIndicesTensor", &indices.view}};
+  run(call, plan, operands(), NamedTensors(tensors, with_indices ? 3 : 2));
   if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);
   return with_indices ? py::make_tuple(y.keep, indices.keep) : y.keep;
 }
 
-py::object max_pooling(py::object x, py::object window_size, py::object strides,
+py::object max_pooling(Call& call, py::object x, py::object window_size, py::object strides,
                        py::object start_padding, py::object end_padding, py::object dilations,
                        py::object return_indices, py::object index, py::object output_sizes,
-                       py::object axes, py::object out, py::object stream) {
-  const char* op = "max_pooling";
-  const Array input = input_array(op, "InputTensor", "x", x);
-  refuse_stream(op, stream);
+                       py::object axes, py::object out) {
+  const char* op = call.op;
+  const Array input = input_array(call, "InputTensor", "x", x);
+  call.check_stream();
   PoolDesc desc = pool_desc(op, PoolKind::max, input.view.rank(), window_size, strides,
                             start_padding, end_padding, dilations, axes);
   set_output_sizes(desc, output_sizes);
   const Dtype index_type = index_dtype(op, index);
-  return pool(desc, input, flag(op, "return_indices", return_indices), index_type, out);
+  return pool(call, desc, input, flag(op, "return_indices", return_indices), index_type, out);
 }
 
-py::object average_pooling(py::object x, py::object window_size, py::object strides,
+py::object average_pooling(Call& call, py::object x, py::object window_size, py::object strides,
                            py::object start_padding, py::object end_padding, py::object dilations,
                            py::object include_padding, py::object output_sizes, py::object axes,
-                           py::object out, py::object stream) {
-  const char* op = "average_pooling";
-  const Array input = input_array(op, "InputTensor", "x", x);
-  refuse_stream(op, stream);
+                           py::object out) {
+  const char* op = call.op;
+  const Array input = input_array(call, "InputTensor", "x", x);
+  call.check_stream();
   PoolDesc desc = pool_desc(op, PoolKind::average, input.view.rank(), window_size, strides,
                             start_padding, end_padding, dilations, axes);
   desc.include_padding = flag(op, "IncludePadding", include_padding);
   set_output_sizes(desc, output_sizes);
-  return pool(desc, input, false, Dtype::uint32, out);
+  return pool(call, desc, input, false, Dtype::uint32, out);
 }
 
-py::object lp_pooling(py::object x, py::object window_size, py::object strides,
+py::object lp_pooling(Call& call, py::object x, py::object window_size, py::object strides,
                       py::object start_padding, py::object end_padding, py::object dilations,
-                      py::object p, py::object output_sizes, py::object axes, py::object out,
-                      py::object stream) {
-  const char* op = "lp_pooling";
-  const Array input = input_array(op, "InputTensor", "x", x);
-  refuse_stream(op, stream);
+                      py::object p, py::object output_sizes, py::object axes, py::object out) {
+  const char* op = call.op;
+  const Array input = input_array(call, "InputTensor", "x", x);
+  call.check_stream();
   PoolDesc desc = pool_desc(op, PoolKind::lp, input.view.rank(), window_size, strides,
                             start_padding, end_padding, dilations, axes);
   desc.p = uint32_t(whole_number(op, "P", p, kStepRange));
   set_output_sizes(desc, output_sizes);
-  return pool(desc, input, false, Dtype::uint32, out);
+  return pool(call, desc, input, false, Dtype::uint32, out);
 }
 
-py::object max_pooling_grad(py::object x, py::object grad, py::object window_size,
+/// What both gradients do once there is a plan; `x` is null for average pooling.
+py::object gradient(Call& call, const PoolGradPlan& plan, const Array* x, const Array& grad,
+                    Array& result) {
+  if (x) keep_apart(call.op, "OutputGradientTensor", result, "InputTensor", *x);
+  keep_apart(call.op, "OutputGradientTensor", result, "InputGradientTensor", grad);
+  const auto operands = [&] {
+    return Operands{x ? x->view.data : nullptr, grad.view.data, nullptr, result.view.data};
+  };
+  if (call.is_explained) return explained(call, plan, operands());
+  allocate(call, "OutputGradientTensor", result, x ? *x : grad);
+  const NamedTensor tensors[] = {{"InputGradientTensor", &grad.view},
+                                 {"OutputGradientTensor", &result.view},
+                                 {"InputTensor", x ? &x->view : nullptr}};
+  run(call, plan, operands(), NamedTensors(tensors, x ? 3 : 2));
+  return result.keep;
+}
+
+py::object max_pooling_grad(Call& call, py::object x, py::object grad, py::object window_size,
                             py::object strides, py::object start_padding, py::object end_padding,
-                            py::object dilations, py::object axes, py::object out,
-                            py::object stream) {
-  const char* op = "max_pooling_grad";
-  const Array input = input_array(op, "InputTensor", "x", x);
-  const Array gradient = input_array(op, "InputGradientTensor", "grad", grad);
-  refuse_stream(op, stream);
+                            py::object dilations, py::object axes, py::object out) {
+  const char* op = call.op;
+  const Array input = input_array(call, "InputTensor", "x", x);
+  const Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
+  call.check_stream();
   PoolGradDesc desc;
   desc.forward = pool_desc(op, PoolKind::max, input.view.rank(), window_size, strides,
                            start_padding, end_padding, dilations, axes);
   desc.input_sizes = input.view.sizes;
-  Array result = output_or_plan(op, "OutputGradientTensor", "out", out, input.view.dtype,
+  Array result = output_or_plan(call, "OutputGradientTensor", "out", out, input.view.dtype,
                                 input.view.sizes, input.view);
-  const PoolGradPlan plan = make_plan(desc, &input.view, gradient.view, result.view);
-  keep_apart(op, "OutputGradientTensor", result, "InputTensor", input);
-  keep_apart(op, "OutputGradientTensor", result, "InputGradientTensor", gradient);
-  const std::unique_ptr<std::byte[]> workspace(new std::byte[size_t(plan.workspace_bytes)]);
-  allocate(result, input.dtype);
-  {
-    const Unlocked unlocked;
-    cpu::backend().max_pool_grad(plan, input.view.data, gradient.view.data, result.view.data,
-                                 workspace.get());
-  }
-  return result.keep;
+  const PoolGradPlan plan = make_plan(desc, &input.view, incoming.view, result.view);
+  return gradient(call, plan, &input, incoming, result);
 }
 
-py::object average_pooling_grad(py::object grad, py::object input_sizes, py::object window_size,
-                                py::object strides, py::object start_padding,
-                                py::object end_padding, py::object dilations,
-                                py::object include_padding, py::object axes, py::object out,
-                                py::object stream) {
-  const char* op = "average_pooling_grad";
-  const Array gradient = input_array(op, "InputGradientTensor", "grad", grad);
-  refuse_stream(op, stream);
-  const int rank = gradient.view.rank();
+py::object average_pooling_grad(Call& call, py::object grad, py::object input_sizes,
+                                py::object window_size, py::object strides,
+                                py::object start_padding, py::object end_padding,
+                                py::object dilations, py::object include_padding, py::object axes,
+                                py::object out) {
+  const char* op = call.op;
+  const Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
+  call.check_stream();
+  const int rank = incoming.view.rank();
   PoolGradDesc desc;
   desc.forward = pool_desc(op, PoolKind::average, rank, window_size, strides, start_padding,
                            end_padding, dilations, axes);
@@ -178,23 +190,17 @@ py::object average_pooling_grad(py::object grad, py::object input_sizes, py::obj
              "forward input");
   desc.input_sizes =
       whole_numbers(op, "OutputGradientTensor.Sizes", input_sizes, rank, {0, INT64_MAX});
-  Array result = output_or_plan(op, "OutputGradientTensor", "out", out, gradient.view.dtype,
-                                desc.input_sizes, gradient.view);
-  const PoolGradPlan plan = make_plan(desc, nullptr, gradient.view, result.view);
-  keep_apart(op, "OutputGradientTensor", result, "InputGradientTensor", gradient);
-  allocate(result, gradient.dtype);
-  {
-    const Unlocked unlocked;
-    cpu::backend().average_pool_grad(plan, gradient.view.data, result.view.data);
-  }
-  return result.keep;
+  Array result = output_or_plan(call, "OutputGradientTensor", "out", out, incoming.view.dtype,
+                                desc.input_sizes, incoming.view);
+  const PoolGradPlan plan = make_plan(desc, nullptr, incoming.view, result.view);
+  return gradient(call, plan, nullptr, incoming, result);
 }
 
-py::object padding(py::object x, py::object start_padding, py::object end_padding, py::object mode,
-                   py::object value, py::object out, py::object stream) {
-  const char* op = "padding";
-  const Array input = input_array(op, "InputTensor", "x", x);
-  refuse_stream(op, stream);
+py::object padding(Call& call, py::object x, py::object start_padding, py::object end_padding,
+                   py::object mode, py::object value, py::object out) {
+  const char* op = call.op;
+  const Array input = input_array(call, "InputTensor", "x", x);
+  call.check_stream();
   const int rank = input.view.rank();
   PadDesc desc;
   desc.op = op;
@@ -203,59 +209,115 @@ py::object padding(py::object x, py::object start_padding, py::object end_paddin
   set_modes(desc, mode, rank);
   if (desc.has_constant(rank)) desc.value = constant_value(op, value, input.view.dtype);
   const Dims sizes = output_sizes(desc, input.view);
-  Array y = output_or_plan(op, "OutputTensor", "out", out, input.view.dtype, sizes, input.view);
+  Array y = output_or_plan(call, "OutputTensor", "out", out, input.view.dtype, sizes, input.view);
   const PadPlan plan = make_plan(desc, input.view, y.view);
   keep_apart(op, "OutputTensor", y, "InputTensor", input);
-  allocate(y, input.dtype);
-  {
-    const Unlocked unlocked;
-    cpu::backend().pad(plan, input.view.data, y.view.data);
-  }
+  const auto operands = [&] { return Operands{input.view.data, nullptr, nullptr, y.view.data}; };
+  if (call.is_explained) return explained(call, plan, operands());
+  allocate(call, "OutputTensor", y, input);
+  const NamedTensor tensors[] = {{"InputTensor", &input.view}, {"OutputTensor", &y.view}};
+  run(call, plan, operands(), tensors);
   return y.keep;
 }
 
-py::object mean_variance_normalization(py::object x, py::object scale, py::object bias,
+/// The arrays of a normalization; scale and bias without memory are absent.
+struct MvnArrays {
+  Array x, scale, bias, y;
+
+  const TensorDesc* scale_desc() const { return scale.keep ? &scale.view : nullptr; }
+  const TensorDesc* bias_desc() const { return bias.keep ? &bias.view : nullptr; }
+};
+
+py::object normalize(Call& call, const MvnPlan& plan, MvnArrays& arrays) {
+  auto& [x, scale, bias, y] = arrays;
+  if (!is_alias(y.view, x.view)) keep_apart(call.op, "OutputTensor", y, "InputTensor", x);
+  if (scale.keep) keep_apart(call.op, "OutputTensor", y, "ScaleTensor", scale);
+  if (bias.keep) keep_apart(call.op, "OutputTensor", y, "BiasTensor", bias);
+  const auto operands = [&] {
+    return Operands{x.view.data, scale.view.data, bias.view.data, y.view.data};
+  };
+  if (call.is_explained) return explained(call, plan, operands());
+  allocate(call, "OutputTensor", y, x);
+  NamedTensor tensors[4] = {{"InputTensor", &x.view}, {"OutputTensor", &y.view}};
+  size_t count = 2;
+  if (scale.keep) tensors[count++] = {"ScaleTensor", &scale.view};
+  if (bias.keep) tensors[count++] = {"BiasTensor", &bias.view};
+  run(call, plan, operands(), NamedTensors(tensors, count));
+  return y.keep;
+}
+
+py::object mean_variance_normalization(Call& call, py::object x, py::object scale, py::object bias,
                                        py::object axes, py::object use_mean,
                                        py::object use_variance, py::object epsilon,
-                                       py::object fused, py::object out, py::object stream) {
-  const char* op = "mean_variance_normalization";
-  const Array input = input_array(op, "InputTensor", "x", x);
-  Array factor, offset;
-  if (!scale.is_none()) factor = input_array(op, "ScaleTensor", "scale", scale);
-  if (!bias.is_none()) offset = input_array(op, "BiasTensor", "bias", bias);
-  refuse_stream(op, stream);
+                                       py::object fused, py::object out) {
+  const char* op = call.op;
+  MvnArrays a;
+  a.x = input_array(call, "InputTensor", "x", x);
+  if (!scale.is_none()) a.scale = input_array(call, "ScaleTensor", "scale", scale);
+  if (!bias.is_none()) a.bias = input_array(call, "BiasTensor", "bias", bias);
+  call.check_stream();
   MvnDesc desc;
   desc.op = op;
-  desc.axes = axes_of(op, axes, input.view.rank());
+  desc.axes = axes_of(op, axes, a.x.view.rank());
   desc.use_mean = flag(op, "UseMean", use_mean);
   desc.use_variance = flag(op, "UseVariance", use_variance);
   desc.epsilon = real_number(op, "Epsilon", epsilon);
   desc.activation = activation(op, fused);
-  Array y = output_or_plan(op, "OutputTensor", "out", out, input.view.dtype, input.view.sizes,
-                           input.view);
-  const MvnPlan plan = make_plan(desc, input.view, factor.keep ? &factor.view : nullptr,
-                                 offset.keep ? &offset.view : nullptr, y.view);
-  if (!is_alias(y.view, input.view)) keep_apart(op, "OutputTensor", y, "InputTensor", input);
-  if (factor.keep) keep_apart(op, "OutputTensor", y, "ScaleTensor", factor);
-  if (offset.keep) keep_apart(op, "OutputTensor", y, "BiasTensor", offset);
-  allocate(y, input.dtype);
-  {
-    const Unlocked unlocked;
-    cpu::backend().mvn(plan, input.view.data, factor.view.data, offset.view.data, y.view.data);
-  }
-  return y.keep;
+  a.y = output_or_plan(call, "OutputTensor", "out", out, a.x.view.dtype, a.x.view.sizes, a.x.view);
+  const MvnPlan plan = make_plan(desc, a.x.view, a.scale_desc(), a.bias_desc(), a.y.view);
+  return normalize(call, plan, a);
+}
+
+/// Hands every operator with its Python name to `visit`.
+template <class Visitor>
+void for_each_operator(Visitor&& visit) {
+  visit("max_pooling", &max_pooling);
+  visit("max_pooling_grad", &max_pooling_grad);
+  visit("average_pooling", &average_pooling);
+  visit("average_pooling_grad", &average_pooling_grad);
+  visit("lp_pooling", &lp_pooling);
+  visit("padding", &padding);
+  visit("mean_variance_normalization", &mean_variance_normalization);
+}
+
+/// A module function of the operator's arguments and a stream.
+template <class... Arguments>
+void bind(py::module_& module, const char* name, py::object (*function)(Call&, Arguments...)) {
+  module.def(name, [name, function](Arguments... arguments, py::object stream) {
+    Call call(name, stream);
+    return function(call, std::move(arguments)...);
+  });
+}
+
+/// The operator on the first arguments of a tuple, which ends with a stream.
+template <class... Arguments, size_t... kIndices>
+py::object apply(Call& call, py::object (*function)(Call&, Arguments...),
+                 const py::tuple& arguments, std::index_sequence<kIndices...>) {
+  check_type(arguments.size() == sizeof...(Arguments) + 1, call.op, ": ", arguments.size(),
+             " arguments are given; there are ", sizeof...(Arguments) + 1);
+  return function(call, arguments[kIndices]...);
+}
+
+/// All arguments of the operator's function, in its order, follow the device.
+py::object explain(const std::string& name, const py::object& device, const py::args& arguments) {
+  py::object result;
+  for_each_operator(
+      [&]<class... Arguments>(const char* op, py::object (*function)(Call&, Arguments...)) {
+        if (name != op) return;
+        Call call(op, py::none());
+        call.explain_for(device);
+        result = apply(call, function, arguments, std::index_sequence_for<Arguments...>());
+      });
+  check(bool(result), "explain: there is no operator \"", name, "\"");
+  return result;
 }
 
 }  // namespace
 
 void bind_operators(py::module_& module) {
-  module.def("max_pooling", &max_pooling);
-  module.def("max_pooling_grad", &max_pooling_grad);
-  module.def("average_pooling", &average_pooling);
-  module.def("average_pooling_grad", &average_pooling_grad);
-  module.def("lp_pooling", &lp_pooling);
-  module.def("padding", &padding);
-  module.def("mean_variance_normalization", &mean_variance_normalization);
+  for_each_operator([&](const char* name, auto function) { bind(module, name, function); });
+  module.def("explain", &explain);
+  module.def("kernels", &kernels);
 }
 
 }  // namespace cudml::bindings

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <ostream>
 #include <string>
 
 #include "core/check.h"
@@ -19,22 +20,42 @@ inline std::string utf8(py::handle text) {
   return std::string(bytes);
 }
 
-inline std::string type_name(py::handle object) {
-  return utf8(py::handle((PyObject*)Py_TYPE(object.ptr())).attr("__name__"));
+/// Text about an object that is made when it is written and not before: most checks pass. The
+/// object must still be there then.
+class LazyText {
+ public:
+  using Make = std::string (*)(py::handle object);
+  LazyText(py::handle object, Make make) : object_(object), make_(make) {}
+  operator std::string() const { return make_(object_); }
+  friend std::ostream& operator<<(std::ostream& out, const LazyText& text) {
+    return out << text.make_(text.object_);
+  }
+
+ private:
+  py::handle object_;
+  Make make_;
+};
+
+inline LazyText type_name(py::handle object) {
+  return {object, [](py::handle o) {
+            return utf8(py::handle((PyObject*)Py_TYPE(o.ptr())).attr("__name__"));
+          }};
 }
 
 /// repr(), cut where it is long; of an object without one (an int of 5000 digits), its type.
-inline std::string text_of(py::handle object) {
-  constexpr Py_ssize_t kLongest = 160;
-  const auto text = py::reinterpret_steal<py::object>(PyObject_Repr(object.ptr()));
-  if (!text) {
-    PyErr_Clear();
-    return join("a value of type ", type_name(object));
-  }
-  if (PyUnicode_GET_LENGTH(text.ptr()) <= kLongest) return utf8(text);
-  const auto start =
-      py::reinterpret_steal<py::object>(PyUnicode_Substring(text.ptr(), 0, kLongest));
-  return utf8(start) + "…";
+inline LazyText text_of(py::handle object) {
+  return {object, [](py::handle o) -> std::string {
+            constexpr Py_ssize_t kLongest = 160;
+            const auto text = py::reinterpret_steal<py::object>(PyObject_Repr(o.ptr()));
+            if (!text) {
+              PyErr_Clear();
+              return join("a value of type ", type_name(o));
+            }
+            if (PyUnicode_GET_LENGTH(text.ptr()) <= kLongest) return utf8(text);
+            const auto start =
+                py::reinterpret_steal<py::object>(PyUnicode_Substring(text.ptr(), 0, kLongest));
+            return utf8(start) + "…";
+          }};
 }
 
 }  // namespace cudml::bindings

@@ -46,38 +46,6 @@ inline Reach reach_of(const PoolAxis& a, int64_t low, int64_t high) {
           std::min(a.out - 1, (high + a.start) / a.stride)};
 }
 
-/// Outputs that have a tap exactly at one position of an axis: first, first + step … up to last.
-struct Covers {
-  int64_t first, last, step;
-};
-
-inline int64_t common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    const int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
-/// o * stride - start + k * dilation = i has solutions every dilation / gcd outputs; the first one
-/// is looked for among the outputs or among the taps, whichever are fewer.
-inline Covers covers_of(const PoolAxis& a, int64_t i) {
-  const Reach reach = reach_of(a, i, i);
-  if (a.dilation == 1) return {reach.first, reach.last, 1};
-  const int64_t at = i + a.start, gcd = common_divisor(a.stride, a.dilation);
-  const int64_t step = a.dilation / gcd, tap_step = a.stride / gcd;
-  if (std::min(step, reach.last - reach.first + 1) <= std::min(tap_step, a.window)) {
-    const int64_t end = std::min(reach.last, reach.first + step - 1);
-    int64_t o = reach.first;
-    while (o <= end && (at - o * a.stride) % a.dilation != 0) ++o;
-    return {o <= end ? o : reach.last + 1, reach.last, step};
-  }
-  int64_t k = std::min(a.window - 1, at / a.dilation);
-  while (k >= 0 && (at - k * a.dilation) % a.stride != 0) --k;
-  return {k >= 0 ? (at - k * a.dilation) / a.stride : reach.last + 1, reach.last, step};
-}
-
 /// Windows that can cover one element, at most.
 inline int64_t most_covers(const PoolPlan& f) {
   int64_t n = 1;

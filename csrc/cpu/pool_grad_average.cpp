@@ -10,12 +10,6 @@ constexpr int64_t kLanes = 512;
 /// Steps of the window up to which columns are summed phase by phase.
 constexpr int64_t kPhases = 8;
 
-/// Taps of one window along an axis that count for the divisor.
-inline int64_t counted_at(const PoolPlan& f, int axis, int64_t o) {
-  const Taps t = taps_at(f.axis[axis], o);
-  return f.include_padding ? t.inside : t.real();
-}
-
 template <class T, class Sum>
 struct AverageGather {
   const PoolGradPlan& plan;

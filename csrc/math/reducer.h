@@ -58,6 +58,13 @@ HD V integer_power(V value, uint32_t p) {
   }
 }
 
+/// What one tap adds to the direct sum of |x|^p.
+template <class V>
+HD V lp_term(V value, uint32_t p) {
+  if (p == 2) return value * value;
+  return p == 1 ? std::fabs(value) : integer_power(std::fabs(value), p);
+}
+
 /// Whether a direct sum of |x|^p, its terms computed in V, has neither overflowed nor lost digits
 /// to underflow (D-LP-6).
 template <class V, class Sum>

@@ -1,6 +1,8 @@
 // Pooling: what a caller asks for (PoolDesc), what a kernel reads (PoolPlan), the rules between.
 #pragma once
 
+#include <type_traits>
+
 #include "core/hd.h"
 #include "core/tensor.h"
 
@@ -26,14 +28,18 @@ Dims output_sizes(const PoolDesc& desc, const TensorDesc& x);
 
 /// One spatial axis; everything fits 31 bits: `dilation` and `stride` are set to 1 where they
 /// cannot matter (one tap, one output), and a stride beyond the padded extent is cut to it.
-struct PoolAxis {
-  int64_t in = 1, out = 1, window = 1, stride = 1, start = 0, end = 0, dilation = 1;
+template <class Int>
+struct PoolAxisOf {
+  Int in = 1, out = 1, window = 1, stride = 1, start = 0, end = 0, dilation = 1;
 };
+using PoolAxis = PoolAxisOf<int64_t>;
 
 /// A tensor as the kernels see it: element strides of two batch and three spatial dimensions.
-struct PoolStrides {
-  int64_t batch[2] = {0, 0}, space[3] = {0, 0, 0};
+template <class Int>
+struct PoolStridesOf {
+  Int batch[2] = {0, 0}, space[3] = {0, 0, 0};
 };
+using PoolStrides = PoolStridesOf<int64_t>;
 
 /// Batch dimensions beyond two, looped over outside the kernel.
 struct PoolOuter {
@@ -66,18 +72,22 @@ PoolPlan make_plan(const PoolDesc& desc, const TensorDesc& x, const TensorDesc& 
                    const TensorDesc* indices);
 
 /// Taps [first, last) of the window at output coordinate `o` that lie in [0, in), and how many lie
-/// in [-start, in + end): what a window sees along one axis (specification 3.3).
-struct Taps {
-  int64_t first, last, inside;
-  HD int64_t real() const { return last - first; }
+/// in [-start, in + end): what a window sees along one axis (specification 3.3). 32 bits will do
+/// where every o * stride fits them.
+template <class Int>
+struct TapsOf {
+  Int first, last, inside;
+  HD Int real() const { return last - first; }
 };
+using Taps = TapsOf<int64_t>;
 
-HD Taps taps_at(const PoolAxis& a, int64_t o) {
-  const int64_t begin = o * a.stride - a.start;
-  const auto below = [&](int64_t limit) {  // taps k with begin + k * dilation < limit
-    if (begin >= limit) return int64_t{0};
-    const int64_t reach = limit - begin - 1;
-    const int64_t n = (a.dilation == 1 ? reach : reach / a.dilation) + 1;
+template <class Int>
+HD TapsOf<Int> taps_at(const PoolAxisOf<Int>& a, std::type_identity_t<Int> o) {
+  const Int begin = o * a.stride - a.start;
+  const auto below = [&](Int limit) {  // taps k with begin + k * dilation < limit
+    if (begin >= limit) return Int{0};
+    const Int reach = limit - begin - 1;
+    const Int n = (a.dilation == 1 ? reach : reach / a.dilation) + 1;
     return n < a.window ? n : a.window;
   };
   return {below(0), below(a.in), below(a.in + a.end)};

@@ -1,11 +1,14 @@
-"""DirectML's pooling, padding and mean-variance normalization operators, on NumPy arrays.
+"""DirectML's pooling, padding and mean-variance normalization operators, on the CPU and on GPUs.
 
-The seven operators are functions of this module. `cudml.directml` and `cudml.Operator` follow
-DirectML's own path with versioned descriptors; `cudml.reference` states every operator in NumPy.
+The seven operators are functions of this module and take arrays where they lie: NumPy's, or those
+of any library with DLPack or the CUDA array interface. `cudml.directml` and `cudml.Operator` follow
+DirectML's own path with versioned descriptors; `cudml.reference` states every operator in NumPy;
+`explain` says which kernel a call would run on.
 """
 
 from cudml import directml
-from cudml._core import CudaError
+from cudml._errors import CudaError
+from cudml._explain import Explanation, Kernel, explain, kernels
 from cudml._operators import (
     average_pooling,
     average_pooling_grad,
@@ -23,12 +26,16 @@ __version__ = "0.1.0"
 __all__ = [
     "CompiledOperator",
     "CudaError",
+    "Explanation",
+    "Kernel",
     "Operator",
     "__version__",
     "average_pooling",
     "average_pooling_grad",
     "directml",
+    "explain",
     "get_num_threads",
+    "kernels",
     "lp_pooling",
     "max_pooling",
     "max_pooling_grad",

@@ -1,4 +1,4 @@
-"""The command line: ``python -m cudml demo | info | selfcheck``."""
+"""The command line: ``python -m cudml demo | explain | info | selfcheck``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # file names may hold what a terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options, words = parser.parse_known_args(arguments)
+    if options.command == "explain":  # argparse gives up on words behind options
+        options.argument += [word for word in words if not word.startswith("-")]
+        words = [word for word in words if word.startswith("-")]
+    if words:
+        parser.error(f"unrecognized arguments: {' '.join(words)}")
     try:
         if options.command is None:
             parser.print_help()
@@ -42,6 +47,18 @@ def _run(options: argparse.Namespace) -> int:
         from cudml._cli import demo
 
         return demo.run(options.image, options.output)
+    if options.command == "explain":
+        from cudml._cli import explain
+
+        return explain.run(
+            options.operator,
+            options.shape,
+            options.dtype,
+            options.order,
+            options.device,
+            options.json,
+            options.argument,
+        )
     if options.command == "info":
         from cudml._cli import info
 
@@ -65,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--output", default="cudml-demo.png", metavar="PNG", help="default: %(default)s"
     )
+    _add_explain(commands)
     info = commands.add_parser("info", help="version, build, processor, threads, CUDA")
     info.add_argument("--json", action="store_true", help="print one JSON object")
     check = commands.add_parser("selfcheck", help="compare every operator with the reference")
@@ -73,6 +91,27 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--seed", type=_seed, default=0, metavar="N", help="default: %(default)s")
     check.add_argument("--case", metavar="FAMILY/TYPE/NUMBER", help="run only this case")
     return parser
+
+
+def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    explain = commands.add_parser("explain", help="which kernel a call would run on, and why")
+    explain.add_argument("operator", metavar="OPERATOR", help="such as max_pooling")
+    explain.add_argument(
+        "argument",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="the operator's arguments; arrays are shapes, as in scale=1,64,1,1 or "
+        "scale=float32:1,64,1,1",
+    )
+    explain.add_argument("--shape", required=True, metavar="N,N,…", help="sizes of the first array")
+    explain.add_argument("--dtype", default="float32", metavar="TYPE", help="default: %(default)s")
+    explain.add_argument(
+        "--order", metavar="AXIS,…", help="dimensions in memory, outermost first: 0,2,3,1 is NHWC"
+    )
+    explain.add_argument(
+        "--device", metavar="DEVICE", help="cpu (the default), cuda, cuda:0, sm_75 … sm_120"
+    )
+    explain.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _seed(text: str) -> int:

@@ -1,10 +1,10 @@
 """What the compiled extension module offers; every argument is checked by the C++ itself."""
 
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy.typing as npt
+from cudml._explain import Explanation
 
-class CudaError(RuntimeError): ...
+_ArrayT = TypeVar("_ArrayT")
 
 def max_pooling(
     x: Any,
@@ -22,7 +22,7 @@ def max_pooling(
     /,
 ) -> Any: ...
 def max_pooling_grad(
-    x: Any,
+    x: _ArrayT,
     grad: Any,
     window_size: Any,
     strides: Any,
@@ -33,9 +33,9 @@ def max_pooling_grad(
     out: Any,
     stream: Any,
     /,
-) -> npt.NDArray[Any]: ...
+) -> _ArrayT: ...
 def average_pooling(
-    x: Any,
+    x: _ArrayT,
     window_size: Any,
     strides: Any,
     start_padding: Any,
@@ -47,9 +47,9 @@ def average_pooling(
     out: Any,
     stream: Any,
     /,
-) -> npt.NDArray[Any]: ...
+) -> _ArrayT: ...
 def average_pooling_grad(
-    grad: Any,
+    grad: _ArrayT,
     input_sizes: Any,
     window_size: Any,
     strides: Any,
@@ -61,9 +61,9 @@ def average_pooling_grad(
     out: Any,
     stream: Any,
     /,
-) -> npt.NDArray[Any]: ...
+) -> _ArrayT: ...
 def lp_pooling(
-    x: Any,
+    x: _ArrayT,
     window_size: Any,
     strides: Any,
     start_padding: Any,
@@ -75,9 +75,9 @@ def lp_pooling(
     out: Any,
     stream: Any,
     /,
-) -> npt.NDArray[Any]: ...
+) -> _ArrayT: ...
 def padding(
-    x: Any,
+    x: _ArrayT,
     start_padding: Any,
     end_padding: Any,
     mode: Any,
@@ -85,9 +85,9 @@ def padding(
     out: Any,
     stream: Any,
     /,
-) -> npt.NDArray[Any]: ...
+) -> _ArrayT: ...
 def mean_variance_normalization(
-    x: Any,
+    x: _ArrayT,
     scale: Any,
     bias: Any,
     axes: Any,
@@ -98,7 +98,9 @@ def mean_variance_normalization(
     out: Any,
     stream: Any,
     /,
-) -> npt.NDArray[Any]: ...
+) -> _ArrayT: ...
+def explain(name: str, device: Any, /, *args: Any) -> Explanation: ...
+def kernels(family: Any, /) -> list[tuple[str, tuple[str, ...]]]: ...
 def build_info() -> dict[str, Any]: ...
 def get_num_threads() -> int: ...
 def set_num_threads(n: Any, /) -> None: ...
@@ -116,6 +118,7 @@ class CompiledOperator(metaclass=_Type):
     """An operator planned for a device; made by `Operator.compile`."""
 
     def __init__(self, /, *args: Any, **kwargs: Any) -> None: ...
+    def explain(self) -> Explanation: ...
     @property
     def workspace_bytes(self) -> int: ...
     def __call__(

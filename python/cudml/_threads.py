@@ -2,7 +2,7 @@
 
 from typing import SupportsIndex
 
-from cudml import _core
+from cudml import _backend
 
 
 def get_num_threads() -> int:
@@ -28,7 +28,7 @@ def get_num_threads() -> int:
     >>> cudml.get_num_threads() >= 1
     True
     """
-    return _core.get_num_threads()
+    return _backend.core.get_num_threads()
 
 
 def set_num_threads(n: SupportsIndex) -> None:
@@ -59,4 +59,4 @@ def set_num_threads(n: SupportsIndex) -> None:
     1
     >>> cudml.set_num_threads(before)
     """
-    _core.set_num_threads(n)
+    _backend.core.set_num_threads(n)

@@ -1,4 +1,7 @@
-"""The seven canonical operators, as the package exports them."""
+"""The seven canonical operators, as the package exports them.
+
+They reach the compiled code through `cudml._backend.core`, where another build of it can stand in.
+"""
 
 from cudml._operators.normalization import mean_variance_normalization
 from cudml._operators.padding import padding

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cudml import _core
-from cudml._typing import ActivationLike, Array, Axes, Number, Stream
+from cudml import _backend
+from cudml._typing import ActivationLike, Array, ArrayT, Axes, Number, Stream
 
 
 def mean_variance_normalization(
-    x: Array,
+    x: ArrayT,
     scale: Array | None = None,
     bias: Array | None = None,
     *,
@@ -18,7 +18,7 @@ def mean_variance_normalization(
     activation: ActivationLike | None = None,
     out: Array | None = None,
     stream: Stream = None,
-) -> Array:
+) -> ArrayT:
     """Normalize over any axes, then scale, shift and activate.
 
     ``activation(scale * (x - mean) / sqrt(variance + epsilon) + bias)`` with the mean and the
@@ -48,8 +48,10 @@ def mean_variance_normalization(
         beyond DirectML swish and hard_swish. Parameters are DirectML's in snake_case.
     out : array
         Shape and type of `x`; written and returned. May be `x` itself, otherwise no overlap.
-    stream : None
-        With arrays on the CPU nothing else is taken.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
 
     Returns
     -------
@@ -72,6 +74,6 @@ def mean_variance_normalization(
     >>> cudml.mean_variance_normalization(x, axes=1, activation="relu").round(4).tolist()
     [[0.0, 0.0, 0.4472, 1.3416]]
     """
-    return _core.mean_variance_normalization(
+    return _backend.core.mean_variance_normalization(
         x, scale, bias, axes, use_mean, use_variance, epsilon, activation, out, stream
     )

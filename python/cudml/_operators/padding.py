@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cudml import _core
-from cudml._typing import Array, Geometry, Mode, Number, Stream
+from cudml import _backend
+from cudml._typing import Array, ArrayT, Geometry, Mode, Number, Stream
 
 
 def padding(
-    x: Array,
+    x: ArrayT,
     start_padding: Geometry,
     end_padding: Geometry,
     *,
@@ -15,7 +15,7 @@ def padding(
     value: Number = 0,
     out: Array | None = None,
     stream: Stream = None,
-) -> Array:
+) -> ArrayT:
     """Enlarge an array on either side of every dimension.
 
     ====================  ==========================================
@@ -45,8 +45,10 @@ def padding(
         and saturated there, and NaN refused; for floating tensors it is rounded once.
     out : array
         Written and returned instead of a new array. Must not overlap `x`.
-    stream : None
-        With arrays on the CPU nothing else is taken.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
 
     Returns
     -------
@@ -68,4 +70,4 @@ def padding(
     >>> cudml.padding(np.array([1, 2, 3]), 0, 4, mode="symmetric").tolist()
     [1, 2, 3, 3, 2, 1, 1]
     """
-    return _core.padding(x, start_padding, end_padding, mode, value, out, stream)
+    return _backend.core.padding(x, start_padding, end_padding, mode, value, out, stream)

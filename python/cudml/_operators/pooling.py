@@ -6,13 +6,13 @@ from typing import Any, Literal, SupportsIndex, overload
 
 import numpy.typing as npt
 
-from cudml import _core
-from cudml._typing import Array, Axes, Geometry, Stream
+from cudml import _backend
+from cudml._typing import Array, ArrayT, Axes, Geometry, Stream
 
 
 @overload
 def max_pooling(
-    x: Array,
+    x: ArrayT,
     window_size: Geometry,
     strides: Geometry = 1,
     start_padding: Geometry = 0,
@@ -25,10 +25,10 @@ def max_pooling(
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,
-) -> Array: ...
+) -> ArrayT: ...
 @overload
 def max_pooling(
-    x: Array,
+    x: ArrayT,
     window_size: Geometry,
     strides: Geometry = 1,
     start_padding: Geometry = 0,
@@ -39,11 +39,11 @@ def max_pooling(
     index_dtype: npt.DTypeLike = "uint32",
     output_sizes: Geometry | str | None = None,
     axes: Axes | None = None,
-    out: tuple[Array, Array] | list[Array] | None = None,
+    out: tuple[Array, Array] | list[Any] | None = None,
     stream: Stream = None,
-) -> tuple[Array, Array]: ...
+) -> tuple[ArrayT, Any]: ...
 def max_pooling(
-    x: Array,
+    x: ArrayT,
     window_size: Geometry,
     strides: Geometry = 1,
     start_padding: Geometry = 0,
@@ -54,7 +54,7 @@ def max_pooling(
     index_dtype: npt.DTypeLike = "uint32",
     output_sizes: Geometry | str | None = None,
     axes: Axes | None = None,
-    out: Array | tuple[Array, Array] | list[Array] | None = None,
+    out: Array | tuple[Array, Array] | list[Any] | None = None,
     stream: Stream = None,
 ) -> Any:
     """Maximum over sliding windows, with the positions of the winners if asked for.
@@ -87,8 +87,10 @@ def max_pooling(
         The pooled dimensions; every other one is batch. None means the dimensions from 2 on.
     out : array, or (y, indices) with `return_indices`
         Written and returned instead of new arrays. Must not overlap `x` or each other.
-    stream : None
-        With arrays on the CPU nothing else is taken.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
 
     Returns
     -------
@@ -111,7 +113,7 @@ def max_pooling(
     >>> y.tolist(), indices.tolist()
     ([[4.0, 4.0], [6.0, 7.0]], [[4, 4], [7, 8]])
     """
-    return _core.max_pooling(
+    return _backend.core.max_pooling(
         x,
         window_size,
         strides,
@@ -128,7 +130,7 @@ def max_pooling(
 
 
 def average_pooling(
-    x: Array,
+    x: ArrayT,
     window_size: Geometry,
     strides: Geometry = 1,
     start_padding: Geometry = 0,
@@ -140,7 +142,7 @@ def average_pooling(
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,
-) -> Array:
+) -> ArrayT:
     """Mean over sliding windows.
 
     The divisor is the number of input elements in the window or, with `include_padding`, of
@@ -157,8 +159,10 @@ def average_pooling(
         Count padding in the divisor. The default is False, unlike PyTorch's.
     out : array
         Written and returned instead of a new array. Must not overlap `x`.
-    stream : None
-        With arrays on the CPU nothing else is taken.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
 
     Returns
     -------
@@ -179,7 +183,7 @@ def average_pooling(
     >>> cudml.average_pooling(x, 2, axes=(0, 1)).tolist()
     [[3.0, 4.0], [6.0, 7.0]]
     """
-    return _core.average_pooling(
+    return _backend.core.average_pooling(
         x,
         window_size,
         strides,
@@ -195,7 +199,7 @@ def average_pooling(
 
 
 def lp_pooling(
-    x: Array,
+    x: ArrayT,
     window_size: Geometry,
     strides: Geometry = 1,
     start_padding: Geometry = 0,
@@ -207,7 +211,7 @@ def lp_pooling(
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,
-) -> Array:
+) -> ArrayT:
     """p-norm over sliding windows: ``(sum of |x|**p) ** (1/p)``, a sum and not a mean.
 
     Absolute values are taken, padding adds nothing, and a window without input elements gives 0.
@@ -223,8 +227,10 @@ def lp_pooling(
         The exponent, 1 to 2**32 - 1; large ones tend to the maximum of ``|x|``.
     out : array
         Written and returned instead of a new array. Must not overlap `x`.
-    stream : None
-        With arrays on the CPU nothing else is taken.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
 
     Returns
     -------
@@ -245,7 +251,7 @@ def lp_pooling(
     >>> cudml.lp_pooling(x, 2, p=1, axes=(0, 1)).tolist()
     [[12.0, 16.0], [24.0, 28.0]]
     """
-    return _core.lp_pooling(
+    return _backend.core.lp_pooling(
         x,
         window_size,
         strides,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from cudml import _core
-from cudml._typing import Array, Axes, Geometry, Stream
+from cudml import _backend
+from cudml._typing import Array, ArrayT, Axes, Geometry, Stream
 
 
 def max_pooling_grad(
-    x: Array,
+    x: ArrayT,
     grad: Array,
     window_size: Geometry,
     strides: Geometry = 1,
@@ -21,7 +21,7 @@ def max_pooling_grad(
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,
-) -> Array:
+) -> ArrayT:
     """Gradient of max pooling: each window hands its gradient to the element that won it.
 
     Winners are found again from `x`, by the rules of `max_pooling`; ties give everything to the
@@ -39,8 +39,10 @@ def max_pooling_grad(
         As in the forward call; see `max_pooling`.
     out : array
         Shape and type of `x`; written and returned. Must not overlap `x` or `grad`.
-    stream : None
-        With arrays on the CPU nothing else is taken.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
 
     Returns
     -------
@@ -62,13 +64,13 @@ def max_pooling_grad(
     >>> cudml.max_pooling_grad(x, grad, 2, axes=(0, 1)).tolist()
     [[0.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 4.0, 5.0]]
     """
-    return _core.max_pooling_grad(
+    return _backend.core.max_pooling_grad(
         x, grad, window_size, strides, start_padding, end_padding, dilations, axes, out, stream
     )
 
 
 def average_pooling_grad(
-    grad: Array,
+    grad: ArrayT,
     input_sizes: Sequence[SupportsIndex],
     window_size: Geometry,
     strides: Geometry = 1,
@@ -80,7 +82,7 @@ def average_pooling_grad(
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,
-) -> Array:
+) -> ArrayT:
     """Gradient of average pooling: the exact transpose of `average_pooling`.
 
     Each element receives the sum, over the windows that contain it, of their gradient divided by
@@ -97,8 +99,10 @@ def average_pooling_grad(
         As in the forward call; see `average_pooling`.
     out : array
         Shape `input_sizes`, the type of `grad`; written and returned. Must not overlap `grad`.
-    stream : None
-        With arrays on the CPU nothing else is taken.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
 
     Returns
     -------
@@ -119,7 +123,7 @@ def average_pooling_grad(
     >>> cudml.average_pooling_grad(grad, (3, 3), 2, axes=(0, 1)).tolist()
     [[0.25, 0.75, 0.5], [1.0, 2.5, 1.5], [0.75, 1.75, 1.0]]
     """
-    return _core.average_pooling_grad(
+    return _backend.core.average_pooling_grad(
         grad,
         input_sizes,
         window_size,

@@ -1,0 +1,182 @@
+"""Small calls that between them reach every kernel, and how they are run on each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import backends
+import cudml
+import harness
+from cudml import reference
+
+ALL = {op: tuple(names) for op, names in harness.DTYPES.items()}
+SHORT = {op: tuple(n for n in names if n in ("float16", "uint8")) for op, names in ALL.items()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call. Array sizes are those of x; `order` moves dimension 1 innermost where "last"."""
+
+    op: str
+    shape: tuple[int, ...]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    order: str = "first"
+    affine: bool = False  # with scale and bias that vary along dimension 1
+    small: bool = False  # part of the sanitizers' list
+
+    def arrays(self, dtype: str) -> dict[str, np.ndarray]:
+        """The arrays by name, x first, in the case's memory order."""
+        named = {"x": harness.data(self.shape, dtype, 1, "special" if self.is_copy else "random")}
+        if self.affine:
+            vector = [n if a == 1 else 1 for a, n in enumerate(self.shape)]
+            named["scale"] = harness.data(vector, dtype, 2)
+            named["bias"] = harness.data(vector, dtype, 3)
+        if self.op == "max_pooling_grad":
+            forward = reference.max_pooling(named["x"], *self.args, **self.kwargs)
+            named["grad"] = harness.data(forward.shape, dtype, 4)
+        if self.op == "average_pooling_grad":
+            forward = reference.average_pooling(named.pop("x"), *self.args, **self.kwargs)
+            named["grad"] = harness.data(forward.shape, dtype, 4)
+        move = harness.LAYOUTS["permuted" if self.order == "last" else "contiguous"]
+        return {name: move(a) for name, a in named.items()}
+
+    @property
+    def is_copy(self) -> bool:
+        return self.op in ("max_pooling", "padding")
+
+    def words(self) -> tuple[Any, ...]:
+        """The arguments after the arrays."""
+        return (self.shape, *self.args) if self.op == "average_pooling_grad" else self.args
+
+    def call(self, backend: Any, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """The results on a back end, home again as NumPy arrays."""
+        sent = [backend.to(a) for a in arrays.values()]
+        with backends.using(backend):
+            result = backend.call(self.op, *sent, *self.words(), **self.kwargs)
+        outputs = result if isinstance(result, (tuple, list)) else [result]
+        return [np.asarray(backend.back(y)) for y in outputs]
+
+    def bound(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        """The arguments by the reference's names."""
+        function = inspect.signature(getattr(reference, self.op))
+        return dict(function.bind(*arrays.values(), *self.words(), **self.kwargs).arguments)
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.shape} {self.words()} {self.kwargs} channels {self.order}"
+
+
+def _pool(op: str, **more: Any) -> list[Case]:
+    """The geometries that kernels of pooling and of its gradients are made for."""
+    return [
+        Case(op, (2, 5, 32, 40), (2, 2), more, small=True),
+        Case(op, (2, 5, 31, 37), (3, 2, 1, 1), more, small=True),
+        Case(op, (2, 16, 16, 24), (3, 2, 1, 1), more, "last", small=True),
+        Case(op, (2, 16, 16, 24), (2, 2), more, "last"),
+        Case(op, (2, 4, 24, 32), (3, 1, 1, 1), more),
+        Case(op, (1, 3, 12, 16, 16), (2, 2), more),
+        Case(op, (1, 3, 9, 17, 18), (3, 2, 1, 1), more),
+        Case(op, (2, 3, 6, 16, 16), ((1, 2, 2), (1, 2, 2)), more),
+        Case(op, (2, 6, 500), (5, 4, 2, 2), more),
+        Case(op, (2, 6, 500), (2, 2), more),
+        Case(op, (2, 6, 499), (3, 2, 1, 1), more),
+        Case(op, (2, 6, 300), (3, 1, 1, 1), more),
+        Case(op, (3, 7, 14, 14), (14,), more, small=True),
+        Case(op, (1, 2, 128, 96), ((128, 96),), more),
+        Case(op, (2, 3, 20, 21), ((3, 2), (2, 1), (1, 0), (2, 1), (2, 3)), more),
+    ]
+
+
+def _pads() -> list[Case]:
+    some = [Case("padding", (2, 3, 33, 40), ((0, 0, 2, 3), (0, 1, 1, 5)), {"mode": m}, small=True)
+            for m in ("constant", "edge", "reflection", "symmetric", "wrap")]  # fmt: skip
+    return [
+        *some,
+        Case("padding", (2, 8, 12, 16), ((0, 0, 1, 1), (0, 0, 1, 1)), {"mode": "edge"}, "last"),
+        Case("padding", (3, 64), ((0, 150), (0, 200)), {"mode": "reflection"}),
+        Case("padding", (2, 2, 3, 4, 3, 5), ((1,) * 6, (0, 1, 2, 0, 1, 2)), {"value": 3}),
+        Case("padding", (4, 1024), ((0, 16), (0, 16)), {"mode": "symmetric"}),
+    ]
+
+
+def _norms() -> list[Case]:
+    op = "mean_variance_normalization"
+
+    def case(shape: tuple[int, ...], axes: Any, *words: str, **more: Any) -> Case:
+        order = "last" if "last" in words else "first"
+        kwargs = {"axes": axes, **more}
+        return Case(op, shape, (), kwargs, order, "affine" in words, "small" in words)
+
+    return [
+        case((40, 96), 1, "affine", "small"),
+        case((300, 24), 1, "affine"),
+        case((5, 1024), 1, "affine", "small"),
+        case((3, 3001), 1),
+        case((2, 9000), 1, "small", activation="relu"),
+        case((2, 70000), 1),
+        case((2, 8, 12, 16), (2, 3), "affine", activation=("leaky_relu", {"alpha": 0.1})),
+        case((2, 4, 6, 40, 40), (2, 3, 4), "affine", activation="swish"),
+        case((4, 16, 20, 12), (0, 2, 3), "affine"),
+        case((4, 16, 20, 12), (0, 2, 3), "affine", "last", "small"),
+        case((2, 32, 9, 10), 1, "affine", "last", activation="swish", use_mean=False),
+        case((2, 32, 9, 10), 1, "affine", "small", use_mean=False),
+        case((3, 4, 10, 6, 5), (0, 2, 4), "small"),
+        case((512, 48), 0),
+    ]
+
+
+def cases() -> list[Case]:
+    return [
+        *_pool("max_pooling"),
+        *_pool("max_pooling", return_indices=True, index_dtype="uint32"),
+        *_pool("max_pooling", return_indices=True, index_dtype="int64")[:4],
+        *_pool("average_pooling"),
+        *_pool("average_pooling", include_padding=True)[1:3],
+        *_pool("lp_pooling", p=2),
+        *_pool("lp_pooling", p=3)[1:3],
+        *_pool("max_pooling_grad"),
+        *_pool("average_pooling_grad"),
+        *_pads(),
+        *_norms(),
+    ]
+
+
+def kernels(op: str) -> list[str]:
+    """The names of the family's kernels, first choice first."""
+    return [kernel.name for kernel in cudml.kernels(op)]
+
+
+@contextlib.contextmanager
+def forced(kernel: str | None) -> Iterator[None]:
+    """Within it the named kernel runs, or the library's own choice."""
+    before = os.environ.pop("CUDML_KERNEL", None)
+    if kernel:
+        os.environ["CUDML_KERNEL"] = kernel
+    try:
+        yield
+    finally:
+        os.environ.pop("CUDML_KERNEL", None)
+        if before is not None:
+            os.environ["CUDML_KERNEL"] = before
+
+
+def on_each_kernel(
+    case: Case, backend: Any, arrays: dict[str, np.ndarray]
+) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """The results of every kernel of the family that can take the call."""
+    for kernel in kernels(case.op):
+        with forced(kernel):
+            try:
+                outputs = case.call(backend, arrays)
+            except ValueError as refusal:
+                if "CUDML_KERNEL" not in str(refusal):
+                    raise
+                continue
+        yield kernel, outputs

@@ -1,0 +1,70 @@
+// One call of an operator: where its arrays live and on which stream its work goes.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <string>
+
+#include "cuda/choose.h"
+
+namespace cudml::bindings {
+
+namespace py = pybind11;
+
+/// Where arrays live and work is done.
+struct Place {
+  int device = -1;  // a CUDA device's number, or -1 for the CPU
+
+  bool is_cuda() const { return device >= 0; }
+  bool operator==(const Place&) const = default;
+};
+std::string name_of(Place place);  // "cpu", "cuda:1"
+
+/// The place called "cpu", "cuda" (the current device) or "cuda:<number>"; nothing else has a
+/// place. Throws cuda::Error where CUDA is asked for and there is none.
+std::optional<Place> place_named(const std::string& name);
+
+/// The first array settles the place, and with it the stream; every other one must agree.
+class Call {
+ public:
+  Call(const char* op_name, py::handle stream) : op(op_name), stream_argument_(stream) {}
+
+  /// A call of an operator that is compiled for `place`.
+  Call(const char* op_name, py::handle stream, Place place);
+
+  /// Makes this a call that is explained: for the named device or architecture, or for None where
+  /// its arrays are.
+  void explain_for(py::handle device);
+
+  /// Says of every array where it is. `library` is the array where it is not NumPy's; it tells
+  /// which stream is current and who allocates.
+  void settle(Place where, const char* field, const char* name, py::handle library = {});
+
+  /// CPU arrays take no stream. To be asked once the inputs are known.
+  void check_stream() const;
+
+  /// The stream in DLPack's numbers, where 1 is the legacy default one.
+  uintptr_t dlpack_stream() const { return stream ? reinterpret_cast<uintptr_t>(stream) : 1; }
+
+  const char* op;
+  Place place;
+  void* stream = nullptr;  // cudaStream_t; null is the legacy default stream
+  py::handle library;      // the first array, where it is not NumPy's
+
+  /// Set where a call is to be explained and not run: arrays need no memory then, and nothing is
+  /// allocated. Its GPU is `situation`, where there is one.
+  bool is_explained = false;
+  bool is_place_forced = false;  // wherever the arrays are
+  std::string device_name;       // "cpu", "cuda:0", "sm_90"; empty: the place's name
+  std::optional<cuda::Situation> situation;
+
+ private:
+  void find_stream();
+
+  py::handle stream_argument_;
+  const char *first_field_ = nullptr, *first_name_ = nullptr;  // of the array that settled it
+  bool is_settled_ = false;
+};
+
+}  // namespace cudml::bindings

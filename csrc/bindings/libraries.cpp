@@ -1,0 +1,53 @@
+// Calls into cudml._libraries, which is imported when the first foreign array is seen.
+#include "bindings/libraries.h"
+
+#include "cuda/device.h"
+
+namespace cudml::bindings {
+namespace {
+
+constexpr uintptr_t kPerThreadStream = 2;
+
+py::object function(const char* name) {
+  static const py::handle module = py::object(py::module_::import("cudml._libraries"))
+                                       .release();  // lives as long as the process
+  return module.attr(name);
+}
+
+py::tuple tuple_of(const Dims& dims) {
+  py::tuple result(size_t(dims.rank));
+  for (int d = 0; d < dims.rank; ++d) result[size_t(d)] = py::int_(dims[d]);
+  return result;
+}
+
+py::object device_number(Place place) {
+  return place.is_cuda() ? py::object(py::int_(place.device)) : py::none();
+}
+
+}  // namespace
+
+void* current_stream(py::handle array, int device) {
+  const auto handle = function("current_stream")(array, device).cast<uintptr_t>();
+  return reinterpret_cast<void*>(handle == 1 ? 0 : handle);
+}
+
+py::object export_capsule(const Call& call, Place place, py::handle array) {
+  py::object stream = py::none();
+  if (place.is_cuda()) stream = py::int_(call.dlpack_stream());
+  if (call.dlpack_stream() == kPerThreadStream && !function("find")(array).is_none()) {
+    // Torch does not order itself before this stream, so it is done here.
+    const cuda::DeviceGuard guard(place.device);
+    cuda::order_after(call.stream, current_stream(array, place.device));
+    stream = py::int_(-1);
+  }
+  return function("export")(array, device_number(place), stream);
+}
+
+py::object allocate_like(const Call& call, py::handle like, const TensorDesc& desc) {
+  return function("allocate")(call.op, like, tuple_of(desc.sizes), tuple_of(desc.strides),
+                              name_of(desc.dtype), device_number(call.place));
+}
+
+py::object describe_array(py::handle array) { return function("describe")(array); }
+
+}  // namespace cudml::bindings

@@ -1,0 +1,72 @@
+// Checks of a caller's workspace.
+#include "bindings/workspace.h"
+
+#include <utility>
+
+#include "bindings/exchange.h"
+#include "core/check.h"
+
+namespace cudml::bindings {
+namespace {
+
+constexpr uintptr_t kCpuAlignment = 8;     // it holds indices
+constexpr uintptr_t kCudaAlignment = 256;  // what device allocations have
+
+bool is_packed(const TensorView& view) {
+  const Dims packed = packed_strides(view.sizes);
+  for (int d = 0; d < view.rank(); ++d)
+    if (view.sizes[d] > 1 && view.strides[d] != packed[d]) return false;
+  return true;
+}
+
+}  // namespace
+
+Workspace::Workspace(Call& call, py::handle object, int64_t bytes) {
+  if (object.is_none()) return;
+  if (call.place.is_cuda())
+    take_array(call, object, bytes);
+  else
+    take_buffer(call.op, object, bytes);
+  is_given_ = true;
+}
+
+Workspace::~Workspace() {
+  if (is_buffer_held_) PyBuffer_Release(&buffer_);
+}
+
+void Workspace::take_buffer(const char* op, py::handle object, int64_t bytes) {
+  check_type(PyObject_CheckBuffer(object.ptr()), op,
+             ": workspace is no array; it must be a writable contiguous one of at least ", bytes,
+             " bytes");
+  if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_WRITABLE) != 0) {
+    PyErr_Clear();
+    refuse(op, ": workspace is read-only or not contiguous; it must be a writable contiguous ",
+           "array of at least ", bytes, " bytes");
+  }
+  const auto given = buffer_.len;
+  const auto address = reinterpret_cast<uintptr_t>(buffer_.buf);
+  is_buffer_held_ = given >= bytes && address % kCpuAlignment == 0;
+  if (!is_buffer_held_) PyBuffer_Release(&buffer_);
+  check(given >= bytes, op, ": workspace has ", given, " bytes; it must have at least ", bytes);
+  check(is_buffer_held_, op, ": workspace starts at an odd address; it must be a multiple of ",
+        kCpuAlignment);
+  data_ = buffer_.buf;
+  bytes_ = given;
+}
+
+void Workspace::take_array(Call& call, py::handle object, int64_t bytes) {
+  const char* op = call.op;
+  if (py::isinstance<py::array>(object)) call.settle({}, "workspace", "workspace");
+  array_ = foreign_array(call, "workspace", "workspace", object);
+  check(!array_.is_read_only && !array_.is_copy && is_packed(array_.view), op,
+        ": workspace is read-only or not contiguous; it must be a writable contiguous array of at "
+        "least ",
+        bytes, " bytes");
+  bytes_ = count(array_.view.sizes) * int64_t(size_of(array_.view.dtype));
+  check(bytes_ >= bytes, op, ": workspace has ", bytes_, " bytes; it must have at least ", bytes);
+  data_ = array_.view.data;
+  check(reinterpret_cast<uintptr_t>(data_) % kCudaAlignment == 0, op,
+        ": workspace starts at an odd address; it must be a multiple of ", kCudaAlignment);
+}
+
+}  // namespace cudml::bindings

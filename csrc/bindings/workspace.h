@@ -1,0 +1,38 @@
+// A caller's workspace for one call of a compiled operator.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "bindings/arrays.h"
+#include "bindings/call.h"
+
+namespace cudml::bindings {
+
+/// Holds the memory for the length of the call: a writable contiguous buffer for the CPU, an array
+/// of the call's device for a GPU. None gives none.
+class Workspace {
+ public:
+  Workspace(Call& call, py::handle object, int64_t bytes);
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  bool is_given() const { return is_given_; }
+  void* data() const { return data_; }
+  Footprint footprint() const {
+    return {reinterpret_cast<uintptr_t>(data_), 1, Dims{bytes_}, Dims{1}};
+  }
+
+ private:
+  void take_buffer(const char* op, py::handle object, int64_t bytes);
+  void take_array(Call& call, py::handle object, int64_t bytes);
+
+  Py_buffer buffer_{};
+  bool is_buffer_held_ = false;
+  Array array_;
+  bool is_given_ = false;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace cudml::bindings

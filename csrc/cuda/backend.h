@@ -1,0 +1,32 @@
+// The CUDA back end: one function per family. All work is enqueued on a stream; nothing waits.
+#pragma once
+
+#include "cuda/choose.h"
+#include "cuda/device.h"
+
+namespace cudml::cuda {
+
+/// Where work goes: the device is current while its work is enqueued. `workspace` holds the
+/// choice's workspace_bytes.
+struct Target {
+  int device = 0;
+  void* stream = nullptr;  // cudaStream_t
+  void* workspace = nullptr;
+};
+
+// Pointers address the tensors' first elements; absent tensors are null. Failed launches throw
+// cuda::Error with the kernel's name.
+void pool(const PoolPlan& plan, const Choice& choice, const void* x, void* y, void* indices,
+          const Target& target);
+void max_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* x, const void* grad,
+                   void* result, const Target& target);
+void average_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* grad,
+                       void* result, const Target& target);
+void pad(const PadPlan& plan, const Choice& choice, const void* x, void* y, const Target& target);
+void mvn(const MvnPlan& plan, const Choice& choice, const void* x, const void* scale,
+         const void* bias, void* y, const Target& target);
+
+/// The facts of a GPU in this machine, asked once. Throws Error where there is none.
+Situation situation_of_device(int device);
+
+}  // namespace cudml::cuda

@@ -1,0 +1,139 @@
+// Choosing among a family's kernels, by list or by force, and saying why.
+#include "cuda/choose.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "core/check.h"
+
+namespace cudml::cuda {
+namespace {
+
+Kernels<PoolPlan> kernels_for(const PoolPlan&) { return pool_kernels(); }
+Kernels<PoolGradPlan> kernels_for(const PoolGradPlan& plan) {
+  return plan.forward.kind == PoolKind::max ? max_pool_grad_kernels() : average_pool_grad_kernels();
+}
+Kernels<PadPlan> kernels_for(const PadPlan&) { return pad_kernels(); }
+Kernels<MvnPlan> kernels_for(const MvnPlan&) { return mvn_kernels(); }
+
+/// The name CUDML_KERNEL gives, empty where none; read at every call, so that tests can change it.
+std::string_view forced_name() {
+  const char* name = std::getenv("CUDML_KERNEL");
+  return name ? name : "";
+}
+
+template <class Plan>
+int find(Kernels<Plan> kernels, std::string_view name) {
+  for (size_t i = 0; i < kernels.size(); ++i)
+    if (name == kernels[i].name) return int(i);
+  return -1;
+}
+
+bool is_known(std::string_view name) {
+  return find(pool_kernels(), name) >= 0 || find(max_pool_grad_kernels(), name) >= 0 ||
+         find(average_pool_grad_kernels(), name) >= 0 || find(pad_kernels(), name) >= 0 ||
+         find(mvn_kernels(), name) >= 0;
+}
+
+template <class Plan>
+std::string names_of(Kernels<Plan> kernels) {
+  std::string text;
+  for (const Kernel<Plan>& kernel : kernels) text += (text.empty() ? "" : ", ") + std::string(kernel.name);
+  return text;
+}
+
+/// The forced kernel's place, or -1 where none is forced for this family.
+template <class Plan>
+int forced(const char* op, Kernels<Plan> kernels, const Plan& plan, const Situation& situation) {
+  const std::string_view name = forced_name();
+  if (name.empty()) return -1;
+  const int index = find(kernels, name);
+  check(index >= 0 || is_known(name), op, ": CUDML_KERNEL is \"", name, "\"; it must be one of ",
+        names_of(kernels), ", or another operator's kernel");
+  if (index < 0) return -1;
+  const char* refusal = kernels[size_t(index)].refusal(plan, situation);
+  check(!refusal, op, ": CUDML_KERNEL is \"", name, "\", which needs that ", refusal);
+  return index;
+}
+
+template <class Plan>
+Choice choose_among(const char* op, const Plan& plan, const Situation& situation) {
+  const Kernels<Plan> kernels = kernels_for(plan);
+  int index = forced(op, kernels, plan, situation);
+  // The last kernel has no predicates.
+  for (index = index < 0 ? 0 : index; kernels[size_t(index)].refusal(plan, situation);) ++index;
+  const Kernel<Plan>& kernel = kernels[size_t(index)];
+  return {index, kernel.name, kernel.geometry(plan, situation)};
+}
+
+template <class Plan>
+std::string reason_among(const Plan& plan, const Situation& situation, const Choice& choice) {
+  const Kernels<Plan> kernels = kernels_for(plan);
+  std::string text = choice.name;
+  const char* separator = ": ";
+  for (const Predicate<Plan>& p : kernels[size_t(choice.kernel)].needs) {
+    if (!p.name) continue;
+    text += separator + std::string(p.name);
+    separator = ", ";
+  }
+  if (*separator == ':') text += ": it takes every plan";
+  if (forced_name() == choice.name) text += "; forced by CUDML_KERNEL";
+  for (int i = 0; i < choice.kernel; ++i)
+    if (const char* refusal = kernels[size_t(i)].refusal(plan, situation))
+      text += std::string("; not ") + kernels[size_t(i)].name + ", which needs that " + refusal;
+  return text;
+}
+
+struct Architecture {
+  const char* name;
+  Situation usual;
+};
+
+// Multiprocessors, shared memory and L2 of the architecture's best-known GPU: T4, A100, RTX 3090,
+// L40, H100, B200, RTX 5090.
+constexpr Architecture kArchitectures[] = {
+    {"sm_75", {75, 40, 64 << 10, 4 << 20}},     {"sm_80", {80, 108, 163 << 10, 40 << 20}},
+    {"sm_86", {86, 82, 99 << 10, 6 << 20}},     {"sm_89", {89, 142, 99 << 10, 96 << 20}},
+    {"sm_90", {90, 132, 227 << 10, 50 << 20}},  {"sm_100", {100, 148, 227 << 10, 126 << 20}},
+    {"sm_120", {120, 170, 99 << 10, 96 << 20}},
+};
+
+}  // namespace
+
+Choice choose(const char* op, const PoolPlan& plan, const Situation& situation) {
+  return choose_among(op, plan, situation);
+}
+Choice choose(const char* op, const PoolGradPlan& plan, const Situation& situation) {
+  return choose_among(op, plan, situation);
+}
+Choice choose(const char* op, const PadPlan& plan, const Situation& situation) {
+  return choose_among(op, plan, situation);
+}
+Choice choose(const char* op, const MvnPlan& plan, const Situation& situation) {
+  return choose_among(op, plan, situation);
+}
+
+std::string reason(const PoolPlan& plan, const Situation& situation, const Choice& choice) {
+  return reason_among(plan, situation, choice);
+}
+std::string reason(const PoolGradPlan& plan, const Situation& situation, const Choice& choice) {
+  return reason_among(plan, situation, choice);
+}
+std::string reason(const PadPlan& plan, const Situation& situation, const Choice& choice) {
+  return reason_among(plan, situation, choice);
+}
+std::string reason(const MvnPlan& plan, const Situation& situation, const Choice& choice) {
+  return reason_among(plan, situation, choice);
+}
+
+Situation situation_of_architecture(const char* op, const std::string& name) {
+  std::string names;
+  for (const Architecture& a : kArchitectures) {
+    if (name == a.name) return a.usual;
+    names += (names.empty() ? "" : ", ") + std::string(a.name);
+  }
+  refuse(op, ": device is \"", name, "\"; it must be \"cpu\", \"cuda\", \"cuda:<number>\" or one of ",
+         names);
+}
+
+}  // namespace cudml::cuda

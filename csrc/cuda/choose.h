@@ -1,0 +1,89 @@
+// Choosing a kernel: one ordered list per family, predicates with names, a plain kernel last.
+// Nothing here needs a toolkit, so that every build can explain what a GPU would run.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "ops/mvn.h"
+#include "ops/pad.h"
+#include "ops/pool.h"
+#include "ops/pool_grad.h"
+
+namespace cudml::cuda {
+
+/// What a choice depends on beside the plan: the GPU, and where the arrays begin.
+struct Situation {
+  int compute_capability = 90;      // 10 * major + minor
+  int multiprocessors = 132;
+  int64_t shared_bytes = 227 << 10;  // of one block, opted in
+  int64_t l2_bytes = 50 << 20;
+  int64_t alignment = 256;  // the largest power of two that divides every address, at most 256
+};
+
+/// How a kernel is launched; one that takes several launches states its largest.
+struct Geometry {
+  uint32_t blocks = 0, threads = 0;
+  int64_t shared_bytes = 0;     // dynamic
+  int64_t workspace_bytes = 0;  // device memory that lives from launch to launch
+};
+
+template <class Plan>
+struct Predicate {
+  const char* name;  // reads as the end of "because …": "rows are at most 512 elements"
+  bool (*holds)(const Plan& plan, const Situation& situation);
+};
+
+inline constexpr int kMostPredicates = 6;
+
+/// One kernel of a family. It can take a plan where all its predicates hold.
+template <class Plan>
+struct Kernel {
+  const char* name;  // unique over all families: "mvn_warp", "pool_tile"
+  Predicate<Plan> needs[kMostPredicates];  // ends at the first without a name
+  Geometry (*geometry)(const Plan& plan, const Situation& situation);
+
+  /// The first predicate that fails, or null.
+  const char* refusal(const Plan& plan, const Situation& situation) const {
+    for (const Predicate<Plan>& p : needs)
+      if (p.name && !p.holds(plan, situation)) return p.name;
+    return nullptr;
+  }
+};
+
+template <class Plan>
+using Kernels = std::span<const Kernel<Plan>>;
+
+// The lists, first choice first. Plans of both gradients are of one type but have lists of their
+// own.
+Kernels<PoolPlan> pool_kernels();
+Kernels<PoolGradPlan> max_pool_grad_kernels();
+Kernels<PoolGradPlan> average_pool_grad_kernels();
+Kernels<PadPlan> pad_kernels();
+Kernels<MvnPlan> mvn_kernels();
+
+/// A kernel for a plan: its place in the list and how it is launched.
+struct Choice {
+  int kernel = 0;
+  const char* name = "";
+  Geometry geometry;
+};
+
+/// The first kernel of the family's list that can take the plan, or the one that CUDML_KERNEL
+/// forces: a name of another family is ignored, an unknown one and one whose predicate fails are
+/// refused with that predicate. `op` begins the refusal.
+Choice choose(const char* op, const PoolPlan& plan, const Situation& situation);
+Choice choose(const char* op, const PoolGradPlan& plan, const Situation& situation);
+Choice choose(const char* op, const PadPlan& plan, const Situation& situation);
+Choice choose(const char* op, const MvnPlan& plan, const Situation& situation);
+
+/// Why: the predicates that held, and for every earlier kernel the one that failed.
+std::string reason(const PoolPlan& plan, const Situation& situation, const Choice& choice);
+std::string reason(const PoolGradPlan& plan, const Situation& situation, const Choice& choice);
+std::string reason(const PadPlan& plan, const Situation& situation, const Choice& choice);
+std::string reason(const MvnPlan& plan, const Situation& situation, const Choice& choice);
+
+/// The usual GPU of an architecture, "sm_75" to "sm_120"; refuses other names.
+Situation situation_of_architecture(const char* op, const std::string& name);
+
+}  // namespace cudml::cuda

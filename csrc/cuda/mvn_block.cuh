@@ -1,0 +1,97 @@
+// Normalization of rows that a block keeps on chip, in registers or in shared memory.
+#pragma once
+
+#include "cuda/mvn_row_parts.cuh"
+
+namespace cudml::cuda {
+
+/// What the row kernels differ in: fn(slot, k) for each access k of this thread, by reference.
+template <class T, int kSlots>
+struct RegisterSlots {
+  RowSlot<T> slot[kSlots];
+
+  template <class Row, class Fn>
+  __device__ __forceinline__ void for_each(const Row& row, const Fn& fn) {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s)
+      if (row.slot(s) < row.slots) fn(slot[s], row.slot(s));
+  }
+};
+
+template <class T>
+struct SharedSlots {
+  RowSlot<T>* slot;
+
+  template <class Row, class Fn>
+  __device__ __forceinline__ void for_each(const Row& row, const Fn& fn) {
+#pragma unroll 4
+    for (uint32_t k = row.thread; k < row.slots; k += row.threads) fn(slot[k], k);
+  }
+};
+
+/// One row by all threads of the block. Each thread meets its own accesses only.
+template <class T, bool kActivates, bool kVaries, class Slots>
+__device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnRowShape& shape,
+                                              Slots& slots) {
+  using A = Acc<T>;
+  DEVICE_SHARED(first_scratch, Raw<double>[32]);
+  DEVICE_SHARED(second_scratch, Raw<TwoSums>[32]);
+  const MvnOffsets group = args.kept.at(blockIdx.x);
+  MvnRow<T, kActivates, kVaries> row(args, shape, group, true, threadIdx.x, blockDim.x);
+  RowSlot<T>* stage = nullptr;
+  if (shape.is_staged()) {
+    DYNAMIC_SHARED(memory, RowSlot<T>);
+    stage = memory;
+  }
+  if (!shape.x.is_linear) {
+    row.fill(stage);
+    __syncthreads();
+  }
+  const RowSlot<T>* from = shape.x.is_linear ? row.x_slots() : stage;
+  A sum = 0;
+  slots.for_each(row, [&](RowSlot<T>& slot, uint32_t k) {
+    slot = from[k];
+    sum += slot_sum(slot);
+  });
+  T tail = {};
+  if (row.has_tail()) {
+    tail = row.load(row.tail());
+    sum += widen(tail);
+  }
+  Normalizer<A> normalizer;
+  if (args.has_statistics()) {
+    A pivot = 0;
+    if (args.use_mean) pivot = pivot_of<A>(block_all_sum(double(sum), first_scratch), shape.length);
+    PivotSums<A> part;
+    slots.for_each(row, [&](RowSlot<T>& slot, uint32_t) { part.add(slot, pivot); });
+    if (row.has_tail()) part.add(widen(tail), pivot);
+    const TwoSums sums = block_all_sum(part.wide(), second_scratch);
+    normalizer = args.normalizer(args.moments(shape.length, pivot, sums.first, sums.second));
+  }
+  row.fetch_operands();
+  RowSlot<T>* to = shape.y.is_linear ? row.y_slots() : stage;
+  slots.for_each(row,
+                 [&](RowSlot<T>& slot, uint32_t k) { to[k] = row.result(slot, k, normalizer); });
+  if (row.has_tail()) row.store(tail, row.tail(), normalizer);
+  if (!shape.y.is_linear) {
+    __syncthreads();
+    row.drain(stage);
+  }
+}
+
+template <class T, bool kActivates, bool kVaries>
+__global__ __launch_bounds__(kMvnMostBlockThreads) void mvn_block_kernel(const MvnArgs<T> args,
+                                                                         const MvnRowShape shape) {
+  RegisterSlots<T, kMvnBlockSlots> slots;
+  mvn_block_row<T, kActivates, kVaries>(args, shape, slots);
+}
+
+template <class T, bool kActivates, bool kVaries>
+__global__ __launch_bounds__(kMvnSharedThreads) void mvn_shared_kernel(const MvnArgs<T> args,
+                                                                       const MvnRowShape shape) {
+  DYNAMIC_SHARED(memory, RowSlot<T>);
+  SharedSlots<T> slots{memory};
+  mvn_block_row<T, kActivates, kVaries>(args, shape, slots);
+}
+
+}  // namespace cudml::cuda

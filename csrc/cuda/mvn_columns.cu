@@ -1,0 +1,46 @@
+// Launches the kernels of columns.
+#include "cuda/mvn_column_tile.cuh"
+#include "cuda/mvn_columns.cuh"
+#include "cuda/mvn_launch.cuh"
+
+namespace cudml::cuda {
+
+void mvn_column_tiles(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
+                      const Target& target) {
+  const MvnColumnShape shape(plan, mvn_column_tiles_of(plan), p);
+  visit(plan.dtype, MvnTileTypes{}, [&]<class T>() {
+    const auto kernel = plan.activation.kind == ActivationKind::identity
+                            ? mvn_column_tile_kernel<T, false>
+                            : mvn_column_tile_kernel<T, true>;
+    launch(choice.name, kernel, choice.geometry, target, MvnArgs<T>(plan, p), shape);
+  });
+}
+
+void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
+                 const Target& target) {
+  const MvnColumns columns = mvn_columns_of(plan, choice.geometry.blocks);
+  const MvnColumnShape shape(plan, columns, p);
+  const MvnWorkspace workspace = mvn_column_workspace(plan, columns);
+  const int64_t steps = kMvnThreads / columns.lanes;
+  int lanes = 1;
+  while (lanes < 32 && lanes < steps * columns.parts * columns.fold) lanes *= 2;
+  auto* moments = at_byte<MvnColumnMoments>(target.workspace, workspace.moments);
+  auto* normalizers = at_byte<Normalizer<float>>(target.workspace, workspace.normalizers);
+  visit(plan.dtype, MvnTileTypes{}, [&]<class T>() {
+    const MvnArgs<T> args(plan, p);
+    if (plan.use_mean || plan.use_variance) {
+      launch("mvn_column_moments", mvn_column_moments_kernel<T>, choice.geometry, target, args,
+             shape, moments);
+      launch("mvn_column_join", mvn_column_join_kernel,
+             with_blocks(choice.geometry, ceil_div(plan.groups * lanes, kMvnThreads)), target,
+             shape, moments, uint32_t(steps), uint32_t(lanes), uint32_t(plan.groups),
+             plan.use_variance, plan.epsilon, normalizers);
+    }
+    const auto apply = plan.activation.kind == ActivationKind::identity
+                           ? mvn_column_apply_kernel<T, false>
+                           : mvn_column_apply_kernel<T, true>;
+    launch("mvn_column_apply", apply, choice.geometry, target, args, shape, normalizers);
+  });
+}
+
+}  // namespace cudml::cuda

@@ -1,0 +1,280 @@
+// Normalization where a kept dimension is the fastest: neighbours in memory belong to other groups,
+// and a thread follows some columns down the rows.
+#pragma once
+
+#include "cuda/mvn_args.cuh"
+
+namespace cudml::cuda {
+
+/// Statistics of one column over the rows of one thread; how many rows follows from its place.
+struct MvnColumnMoments {
+  float pivot, delta, m2;
+};
+static_assert(sizeof(MvnColumnMoments) == kMvnColumnMomentsBytes);
+
+struct MvnColumnShape {
+  MvnWalk rows, outer;  // row and outer position to offsets
+  int64_t scale, bias;  // strides along the columns
+  FastDiv tiles, parts, fold;
+  uint32_t columns, row_count, part_rows;
+  uint32_t lanes;  // threads along the columns
+  bool is_x_packed, is_y_packed;
+  bool is_constant;  // scale and bias do not change from row to row
+
+  MvnColumnShape(const MvnPlan& plan, const MvnColumns& c, const MvnPointers& p)
+      : rows(plan.reduced, c.reduced_rank),
+        outer(plan.kept, plan.kept_rank - 1),
+        scale(c.axis.scale),
+        bias(c.axis.bias),
+        tiles(uint32_t(c.tiles)),
+        parts(uint32_t(c.parts)),
+        fold(uint32_t(c.fold)),
+        columns(uint32_t(c.axis.size)),
+        row_count(uint32_t(c.rows)),
+        part_rows(uint32_t(c.part_rows)),
+        lanes(uint32_t(c.lanes)),
+        is_x_packed(is_packed(plan, c, &MvnAxis::x, p.x)),
+        is_y_packed(is_packed(plan, c, &MvnAxis::y, p.y)),
+        is_constant(true) {
+    for (int d = 0; d < c.reduced_rank; ++d)
+      is_constant &= plan.reduced[d].scale == 0 && plan.reduced[d].bias == 0;
+  }
+
+  /// Whether a thread's columns are one aligned vector in every row.
+  static bool is_packed(const MvnPlan& plan, const MvnColumns& c, int64_t MvnAxis::* stride,
+                        const void* data) {
+    const int64_t vector = mvn_vector(plan.dtype);
+    bool packed = reinterpret_cast<uintptr_t>(data) % kMvnAccess == 0 && c.axis.size % vector == 0;
+    for (int d = 0; d < c.reduced_rank; ++d) packed &= plan.reduced[d].*stride % vector == 0;
+    for (int d = 0; d < plan.kept_rank - 1; ++d) packed &= plan.kept[d].*stride % vector == 0;
+    return packed;
+  }
+};
+
+/// A thread's place: kVector columns, which are neighbours, and every `step`-th row of one part.
+template <class T>
+struct MvnColumnPlace {
+  static constexpr int kN = kVector<T>;
+
+  uint32_t outer, part, column, first_row, step, end_row;
+  int count;  // columns that exist
+
+  __device__ __forceinline__ MvnColumnPlace(const MvnColumnShape& shape, uint32_t block) {
+    const uint32_t rest = shape.tiles.quotient(block);
+    const uint32_t tile = block - rest * shape.tiles.divisor;
+    outer = shape.parts.quotient(rest);
+    part = rest - outer * shape.parts.divisor;
+    column = (tile * shape.lanes + threadIdx.x % shape.lanes) * kN;
+    count = column < shape.columns ? int(min(shape.columns - column, uint32_t(kN))) : 0;
+    step = blockDim.x / shape.lanes;
+    first_row = part * shape.part_rows + threadIdx.x / shape.lanes;
+    end_row = min((part + 1) * shape.part_rows, shape.row_count);
+  }
+
+  __device__ __forceinline__ Vector<T, kN> load(const T* x, bool is_packed) const {
+    if (is_packed) return load_vector<kN>(x);
+    Vector<T, kN> values = {};
+#pragma unroll
+    for (int e = 0; e < kN; ++e)
+      if (e < count) values.v[e] = x[e];
+    return values;
+  }
+};
+
+/// Sums of some rows of a thread's columns. All are about one pivot, the mean of the first rows:
+/// its own rounding does not matter.
+template <int kN>
+struct MvnColumnSums {
+  float pivot[kN] = {}, sum[kN] = {}, square[kN] = {};
+
+  /// The first `count` rows of v.
+  template <class T, int kRows>
+  __device__ __forceinline__ void set_pivots(const Vector<T, kN> (&v)[kRows], int count) {
+    float mean[kN] = {};
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= count) break;
+      float w[kN];
+      widen(v[r], w);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) mean[e] += w[e];
+    }
+#pragma unroll
+    for (int e = 0; e < kN; ++e) {
+      mean[e] /= float(count);
+      pivot[e] = is_finite(mean[e]) ? mean[e] : 0;
+    }
+  }
+
+  template <class T, int kRows>
+  __device__ __forceinline__ void add(const Vector<T, kN> (&v)[kRows], int count) {
+    float part[kN] = {}, part_square[kN] = {};
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= count) break;
+      float w[kN];
+      widen(v[r], w);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) {
+        const float d = w[e] - pivot[e];
+        part[e] += d;
+        part_square[e] += d * d;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < kN; ++e) {
+      sum[e] += part[e];
+      square[e] += part_square[e];
+    }
+  }
+};
+
+template <class T>
+__global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
+    const MvnArgs<T> args, const MvnColumnShape shape, MvnColumnMoments* moments) {
+  constexpr int kN = kVector<T>, kRows = 8;
+  const MvnColumnPlace<T> place(shape, blockIdx.x);
+  if (place.count == 0) return;
+  const T* x = args.x + shape.outer.at(place.outer).x + place.column;
+  MvnColumnSums<kN> sums;
+  uint32_t n = 0;
+  for (uint32_t row = place.first_row; row < place.end_row; row += kRows * place.step) {
+    Vector<T, kN> v[kRows];
+    int count = 0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (row + r * place.step >= place.end_row) break;
+      v[r] = place.load(x + shape.rows.at(row + r * place.step).x, shape.is_x_packed);
+      ++count;
+    }
+    if (n == 0 && args.use_mean) sums.set_pivots(v, count);
+    sums.add(v, count);
+    n += uint32_t(count);
+  }
+  const uint32_t line =
+      (place.outer * shape.parts.divisor + place.part) * place.step + threadIdx.x / shape.lanes;
+  MvnColumnMoments* to = moments + int64_t(line) * shape.columns + place.column;
+#pragma unroll
+  for (int e = 0; e < kN; ++e) {
+    if (e >= place.count) break;
+    // A sum that is not finite is the mean.
+    const float at = is_finite(sums.sum[e]) ? sums.pivot[e] : sums.sum[e];
+    const Moments<float> m = args.moments(n, at, sums.sum[e], sums.square[e]);
+    to[e] = {m.pivot, float(m.delta), float(m.m2)};
+  }
+}
+
+/// Joins the lines of a group's columns: `lanes` neighbouring lanes for each group.
+__global__ __launch_bounds__(kMvnThreads) void mvn_column_join_kernel(
+    const MvnColumnShape shape, const MvnColumnMoments* moments, uint32_t steps, uint32_t lanes,
+    uint32_t groups, bool use_variance, double epsilon, Normalizer<float>* normalizers) {
+  const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint32_t g = thread / lanes, lane = thread % lanes;
+  const uint32_t groups_abreast = shape.columns / shape.fold.divisor;
+  Moments<float> joined;
+  if (g < groups) {
+    const uint32_t outer = g / groups_abreast, fold = shape.fold.divisor;
+    const uint32_t column = (g - outer * groups_abreast) * fold;
+    const uint32_t lines = shape.parts.divisor * steps;
+    for (uint32_t i = lane; i < lines * fold; i += lanes) {
+      const uint32_t line = shape.fold.quotient(i), part = line / steps, step = line % steps;
+      const uint32_t rows = min(shape.part_rows, shape.row_count - part * shape.part_rows);
+      if (step >= rows) continue;
+      const MvnColumnMoments m =
+          moments[int64_t(outer * lines + line) * shape.columns + column + (i - line * fold)];
+      const Moments<float> one = {double((rows - step + steps - 1) / steps), m.pivot, m.delta,
+                                  m.m2};
+      joined = MergeMoments{}(joined, one);
+    }
+  }
+  for (int distance = int(lanes) / 2; distance > 0; distance /= 2)
+    joined = MergeMoments{}(joined, moments_of_lane_above(joined, distance));
+  if (lane == 0 && g < groups) normalizers[g] = normalizer_of(joined, use_variance, epsilon);
+}
+
+/// Up to `count` of a thread's scales or biases. Not inlined: where they differ from row to row, it
+/// would be copied for each row.
+template <class T, class A = Acc<T>>
+__device__ __noinline__ Values<A, kVector<A>> load_columns(Parameter<T> p, int64_t from,
+                                                           int64_t stride, int count) {
+  Values<A, kVector<A>> values = {};
+#pragma unroll
+  for (int e = 0; e < kVector<A>; ++e)
+    if (e < count) values.v[e] = p.at(from + e * stride);
+  return values;
+}
+
+/// What a thread's columns are normalized with.
+template <class T>
+struct MvnColumnOperands {
+  static constexpr int kN = kVector<T>;
+
+  Normalizer<float> normalizer[kN];
+  float scale[kN], bias[kN];
+
+  __device__ __forceinline__ void fetch(const MvnArgs<T>& args, const MvnColumnShape& shape,
+                                        const MvnColumnPlace<T>& place, const MvnOffsets& outer,
+                                        const MvnOffsets& row) {
+    fetch(args.scale, outer.scale + row.scale, shape.scale, place, scale);
+    fetch(args.bias, outer.bias + row.bias, shape.bias, place, bias);
+  }
+  __device__ __forceinline__ static void fetch(const Parameter<T>& p, int64_t from, int64_t stride,
+                                               const MvnColumnPlace<T>& place, float (&out)[kN]) {
+    from += place.column * stride;
+    cuda::fetch(p, access_of(false, stride, true), from, out, [&](float (&values)[kN]) {
+#pragma unroll
+      for (int e = 0; e < kN; e += kVector<float>) {
+        const auto some = load_columns(p, from + e * stride, stride, place.count - e);
+#pragma unroll
+        for (int j = 0; j < kVector<float>; ++j) values[e + j] = some.v[j];
+      }
+    });
+  }
+
+  /// One row of them; `row` is where it stands, x what was read there.
+  template <bool kActivates>
+  __device__ __forceinline__ void write(const MvnArgs<T>& args, const MvnColumnShape& shape,
+                                        const MvnColumnPlace<T>& place, const MvnOffsets& outer,
+                                        const MvnOffsets& row, const Vector<T, kN>& x) {
+    if (!shape.is_constant) fetch(args, shape, place, outer, row);
+    float v[kN];
+    widen(x, v);
+#pragma unroll
+    for (int e = 0; e < kN; ++e) v[e] = normalizer[e](v[e]) * scale[e] + bias[e];
+    if constexpr (kActivates) args.activate(v);
+    const Vector<T, kN> result = narrow<T>(v);
+    T* y = args.y + outer.y + row.y + place.column;
+    if (shape.is_y_packed) return store_vector<kN>(y, result);
+#pragma unroll
+    for (int e = 0; e < kN; ++e)
+      if (e < place.count) y[e] = result.v[e];
+  }
+};
+
+template <class T, bool kActivates>
+__global__ __launch_bounds__(kMvnThreads) void mvn_column_apply_kernel(
+    const MvnArgs<T> args, const MvnColumnShape shape, const Normalizer<float>* normalizers) {
+  constexpr int kN = kVector<T>;
+  // From the end: what the statistics read last is still in the cache.
+  const MvnColumnPlace<T> place(shape, gridDim.x - 1 - blockIdx.x);
+  if (place.count == 0) return;
+  const MvnOffsets outer = shape.outer.at(place.outer);
+  const int64_t first_group = int64_t(place.outer) * (shape.columns / shape.fold.divisor);
+  MvnColumnOperands<T> operands;
+  if (args.has_statistics()) {
+#pragma unroll
+    for (int e = 0; e < kN; ++e)
+      if (e < place.count)
+        operands.normalizer[e] =
+            normalizers[first_group + shape.fold.quotient(place.column + uint32_t(e))];
+  }
+  if (shape.is_constant) operands.fetch(args, shape, place, outer, {});
+#pragma unroll 2
+  for (uint32_t row = place.first_row; row < place.end_row; row += place.step) {
+    const MvnOffsets at = shape.rows.at(row);
+    const auto x = place.load(args.x + outer.x + at.x + place.column, shape.is_x_packed);
+    operands.template write<kActivates>(args, shape, place, outer, at, x);
+  }
+}
+
+}  // namespace cudml::cuda

@@ -1,0 +1,294 @@
+// The kernels of normalization, first choice first, and how they cut the work.
+#include "cuda/mvn_kernels.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "math/moments.h"
+
+namespace cudml::cuda {
+namespace {
+
+constexpr int64_t kBlockRowBytes = 64 << 10;  // of a row that a block keeps in registers
+constexpr int64_t kStaticShared = 2048;       // bytes beside a row in shared memory
+constexpr int64_t kLeastSegment = 128;        // bytes in a row, a whole line
+constexpr int64_t kLeastSplit = 4096;         // elements of a group that blocks share
+constexpr int64_t kMostParts = 4096;          // of one group
+constexpr int64_t kMaxFold = 64;              // neighbouring columns of one group
+constexpr int64_t kFewestColumns = 8;
+constexpr int64_t kLineBytes = 128;  // of columns, side by side in one block at least
+
+using Axis = int64_t MvnAxis::*;
+constexpr Axis kTensors[] = {&MvnAxis::x, &MvnAxis::y, &MvnAxis::scale, &MvnAxis::bias};
+
+int64_t row_bytes(const MvnPlan& plan) { return plan.group_size * int64_t(size_of(plan.dtype)); }
+
+bool is_tile_type(const MvnPlan& plan, const Situation&) {
+  return plan.dtype == Dtype::float32 || size_of(plan.dtype) == 2;
+}
+
+/// The last element's offset from a group's first, in the tensor where it is largest.
+int64_t group_extent(const MvnPlan& plan) {
+  int64_t largest = plan.group_size;
+  for (Axis stride : kTensors) {
+    int64_t extent = 0;
+    for (int d = 0; d < plan.reduced_rank; ++d)
+      extent += (plan.reduced[d].size - 1) * plan.reduced[d].*stride;
+    largest = std::max(largest, extent);
+  }
+  return largest;
+}
+
+bool is_indexable(const MvnPlan& plan, const Situation&) {
+  return plan.groups < kMvnOffsetLimit && group_extent(plan) < kMvnOffsetLimit;
+}
+
+bool is_row(const MvnPlan& plan, const Situation&) {
+  if (plan.reduced_rank == 0) return true;
+  if (plan.reduced_rank > 2) return false;
+  const MvnAxis& inner = plan.reduced[plan.reduced_rank - 1];
+  if (inner.x != 1 || inner.y != 1) return false;
+  if (plan.reduced_rank == 1) return true;
+  const MvnAxis& outer = plan.reduced[0];
+  const bool is_joined = outer.x == inner.size && outer.y == inner.size;
+  return is_joined || inner.size * int64_t(size_of(plan.dtype)) >= kLeastSegment;
+}
+
+bool is_short(const MvnPlan& plan, const Situation&) { return plan.group_size <= kMvnMostShortRow; }
+
+bool fits_warp(const MvnPlan& plan, const Situation&) {
+  return plan.group_size < (32 * kMvnWarpSlots + 1) * mvn_vector(plan.dtype);
+}
+
+bool fits_shared(const MvnPlan& plan, const Situation& situation) {
+  return row_bytes(plan) + kStaticShared <= situation.shared_bytes;
+}
+
+bool fits_registers(const MvnPlan& plan, const Situation& situation) {
+  return row_bytes(plan) <= kBlockRowBytes && fits_shared(plan, situation);
+}
+
+/// Enough rows to keep half of the GPU busy: one block of these fills a multiprocessor.
+bool are_rows_many(const MvnPlan& plan, const Situation& situation) {
+  return plan.groups * 2 >= situation.multiprocessors;
+}
+
+bool is_folded(const MvnPlan& plan) {
+  if (plan.kept_rank == 0 || plan.reduced_rank < 2) return false;
+  const MvnAxis &outer = plan.kept[plan.kept_rank - 1],
+                &inner = plan.reduced[plan.reduced_rank - 1];
+  if (inner.size > kMaxFold) return false;
+  return std::all_of(std::begin(kTensors), std::end(kTensors),
+                     [&](Axis s) { return outer.*s == inner.*s * inner.size; });
+}
+
+/// The columns of a plan that has some.
+MvnColumns columns_of(const MvnPlan& plan) {
+  MvnColumns c;
+  c.axis = plan.kept[plan.kept_rank - 1];
+  c.reduced_rank = plan.reduced_rank;
+  if (is_folded(plan)) {
+    const int64_t groups = c.axis.size;
+    c.axis = plan.reduced[--c.reduced_rank];
+    c.fold = c.axis.size;
+    c.axis.size *= groups;
+  }
+  c.rows = plan.group_size / c.fold;
+  c.outer = plan.groups * c.fold / c.axis.size;
+  return c;
+}
+
+bool has_columns(const MvnPlan& plan, const Situation&) {
+  if (plan.kept_rank == 0) return false;
+  const MvnColumns c = columns_of(plan);
+  return c.axis.x == 1 && c.axis.y == 1 && c.axis.size >= kFewestColumns;
+}
+
+bool are_columns_indexable(const MvnPlan& plan, const Situation&) {
+  const MvnColumns c = columns_of(plan);
+  // Lines of statistics are numbered in 32 bits, and so are the blocks.
+  return c.axis.size < kMvnOffsetLimit / 2 && c.rows < kMvnOffsetLimit / 2 &&
+         c.outer * c.rows < kMvnOffsetLimit / 2 && plan.groups < kMvnOffsetLimit / 32 &&
+         c.outer * ceil_div(c.axis.size, mvn_vector(plan.dtype)) < kMvnOffsetLimit / 2;
+}
+
+bool are_columns_short(const MvnPlan& plan, const Situation&) {
+  const MvnColumns c = columns_of(plan);
+  return c.fold == 1 && c.rows * kMvnLeastTileLanes <= kMvnThreads * kMvnTileRows;
+}
+
+bool is_long(const MvnPlan& plan, const Situation&) { return plan.group_size >= kLeastSplit; }
+
+bool is_splittable(const MvnPlan& plan, const Situation&) {
+  // The groups' last parts may end beyond them.
+  return plan.groups < kMvnOffsetLimit / 32 && plan.group_size < kMvnOffsetLimit / 2;
+}
+
+/// Blocks that fill the GPU several times.
+int64_t many_blocks(const Situation& situation) { return int64_t{situation.multiprocessors} * 16; }
+
+Geometry rows_geometry(const MvnPlan& plan, const Situation&) {
+  const int slots = size_of(plan.dtype) == 2 ? kMvnRowsSlots16 : kMvnRowsSlots32;
+  const int64_t rows = kMvnRowsThreads / mvn_row_lanes(plan) * (kMvnRowsBatchSlots / slots);
+  return {uint32_t(ceil_div(plan.groups, rows)), uint32_t(kMvnRowsThreads),
+          kMvnRowsThreads * kMvnRowsBatchSlots * kMvnAccess};
+}
+
+Geometry warp_geometry(const MvnPlan& plan, const Situation&) {
+  return {uint32_t(ceil_div(plan.groups * 32, kMvnWarpThreads)), uint32_t(kMvnWarpThreads),
+          kMvnWarpThreads * kMvnWarpSlots * kMvnAccess};
+}
+
+/// A row's accesses in shared memory, where the kernel or the row's layout wants them there.
+int64_t staged_bytes(const MvnPlan& plan) {
+  return std::max<int64_t>(plan.group_size / mvn_vector(plan.dtype), 1) * kMvnAccess;
+}
+
+Geometry block_geometry(const MvnPlan& plan, const Situation&) {
+  uint32_t threads = 64;
+  while ((threads * kMvnBlockSlots + 1) * mvn_vector(plan.dtype) <= plan.group_size) threads *= 2;
+  return {uint32_t(plan.groups), threads, staged_bytes(plan)};
+}
+
+Geometry shared_geometry(const MvnPlan& plan, const Situation&) {
+  const int64_t vectors = plan.group_size / mvn_vector(plan.dtype);
+  uint32_t threads = 64;
+  while (threads < kMvnSharedThreads && threads * 8 < vectors) threads *= 2;
+  return {uint32_t(plan.groups), threads, staged_bytes(plan)};
+}
+
+Geometry column_tile_geometry(const MvnPlan& plan, const Situation&) {
+  const MvnColumns c = mvn_column_tiles_of(plan);
+  return {uint32_t(c.tiles * c.outer), uint32_t(kMvnThreads)};
+}
+
+Geometry columns_geometry(const MvnPlan& plan, const Situation& situation) {
+  const MvnColumns c = mvn_columns_of(plan, many_blocks(situation));
+  return {uint32_t(c.tiles * c.outer * c.parts), uint32_t(kMvnThreads), 0,
+          mvn_column_workspace(plan, c).total};
+}
+
+Geometry split_geometry(const MvnPlan& plan, const Situation& situation) {
+  const MvnParts cut = mvn_split_parts(plan, many_blocks(situation));
+  const int64_t blocks = cut.count * plan.groups;
+  return {uint32_t(blocks), uint32_t(kMvnThreads), 0, mvn_workspace(plan, blocks).total};
+}
+
+Geometry generic_geometry(const MvnPlan& plan, const Situation& situation) {
+  return {uint32_t(std::min(plan.groups, many_blocks(situation))), uint32_t(kMvnThreads)};
+}
+
+constexpr Predicate<MvnPlan> kIsTileType = {"elements are float32, float16 or bfloat16",
+                                            is_tile_type};
+constexpr Predicate<MvnPlan> kIsRow = {"a group is a row, or several long ones", is_row};
+constexpr Predicate<MvnPlan> kIsIndexable = {
+    "groups, and offsets inside one, stay below 2^31 elements", is_indexable};
+constexpr Predicate<MvnPlan> kHasColumns = {
+    "the fastest dimension is kept, contiguous and 8 or more", has_columns};
+constexpr Predicate<MvnPlan> kAreColumnsIndexable = {
+    "rows and columns together stay below 2^30, groups below 2^26", are_columns_indexable};
+
+constexpr Kernel<MvnPlan> kKernels[] = {
+    {"mvn_rows",
+     {kIsTileType, kIsRow, kIsIndexable, {"groups have at most 512 elements", is_short}},
+     rows_geometry},
+    {"mvn_warp",
+     {kIsTileType, kIsRow, kIsIndexable, {"a warp's registers hold a group", fits_warp}},
+     warp_geometry},
+    {"mvn_block",
+     {kIsTileType, kIsRow, kIsIndexable, {"groups have at most 64 KiB", fits_registers}},
+     block_geometry},
+    {"mvn_shared",
+     {kIsTileType,
+      kIsRow,
+      kIsIndexable,
+      {"shared memory holds a group", fits_shared},
+      {"there are groups for half of the multiprocessors", are_rows_many}},
+     shared_geometry},
+    // Here belongs a kernel in which a cluster of blocks keeps a group in the shared memory of all.
+    {"mvn_column_tile",
+     {kIsTileType,
+      kHasColumns,
+      kAreColumnsIndexable,
+      {"groups have at most 512 elements, none of them neighbours", are_columns_short}},
+     column_tile_geometry},
+    {"mvn_columns", {kIsTileType, kHasColumns, kAreColumnsIndexable}, columns_geometry},
+    {"mvn_split",
+     {{"groups have at least 4096 elements", is_long},
+      {"there are fewer than 2^26 groups of fewer than 2^30 elements", is_splittable}},
+     split_geometry},
+    {"mvn_generic", {}, generic_geometry},
+};
+static_assert(std::size(kKernels) == size_t(MvnKernel::count));
+
+}  // namespace
+
+int mvn_row_lanes(const MvnPlan& plan) {
+  const int64_t vector = mvn_vector(plan.dtype);
+  const int slots = size_of(plan.dtype) == 2 ? kMvnRowsSlots16 : kMvnRowsSlots32;
+  int lanes = int(vector);
+  while (lanes < 32 && (lanes * slots + 1) * vector <= plan.group_size) lanes *= 2;
+  return lanes;
+}
+
+MvnParts mvn_split_parts(const MvnPlan& plan, int64_t blocks) {
+  const int64_t step = kMvnThreads * mvn_vector(plan.dtype);
+  // No part with less than some accesses for each thread.
+  const int64_t most = std::clamp<int64_t>(plan.group_size / (4 * step), 1, kMostParts);
+  const int64_t wanted = std::clamp<int64_t>(ceil_div(blocks, plan.groups), 1, most);
+  const int64_t elements = ceil_div(ceil_div(plan.group_size, wanted), step) * step;
+  return {ceil_div(plan.group_size, elements), elements};
+}
+
+MvnColumns mvn_columns_of(const MvnPlan& plan, int64_t blocks) {
+  MvnColumns c = columns_of(plan);
+  const int64_t vectors = ceil_div(c.axis.size, mvn_vector(plan.dtype));
+  // Along the columns at least whole lines, and more where there are few rows.
+  const auto has_few_rows = [&] { return c.rows * c.lanes < 8 * kMvnThreads; };
+  while (c.lanes < vectors && c.lanes < kMvnThreads &&
+         (c.lanes * kMvnAccess < kLineBytes || has_few_rows()))
+    c.lanes *= 2;
+  c.tiles = ceil_div(vectors, c.lanes);
+  const int64_t steps = kMvnThreads / c.lanes;
+  const int64_t most = std::clamp<int64_t>(c.rows / (32 * steps), 1, kMostParts);
+  const int64_t wanted = std::clamp<int64_t>(ceil_div(blocks, c.tiles * c.outer), 1, most);
+  // One thread's chain of additions stays short.
+  c.part_rows = std::min(ceil_div(c.rows, wanted), 512 * steps);
+  c.parts = ceil_div(c.rows, c.part_rows);
+  return c;
+}
+
+MvnColumns mvn_column_tiles_of(const MvnPlan& plan) {
+  MvnColumns c = columns_of(plan);
+  c.lanes = 32;
+  while (c.rows * c.lanes > kMvnThreads * kMvnTileRows) c.lanes /= 2;
+  c.tiles = ceil_div(ceil_div(c.axis.size, mvn_vector(plan.dtype)), c.lanes);
+  c.part_rows = c.rows;
+  return c;
+}
+
+namespace {
+
+MvnWorkspace workspace_of(const MvnPlan& plan, int64_t moments) {
+  const bool is_wide = plan.dtype == Dtype::float64;
+  const int64_t normalizer = is_wide ? sizeof(Normalizer<double>) : sizeof(Normalizer<float>);
+  const int64_t end = ceil_div(moments, 256) * 256;
+  return {0, end, end + plan.groups * normalizer};
+}
+
+}  // namespace
+
+MvnWorkspace mvn_workspace(const MvnPlan& plan, int64_t parts) {
+  const bool is_wide = plan.dtype == Dtype::float64;
+  return workspace_of(plan,
+                      parts * int64_t(is_wide ? sizeof(Moments<double>) : sizeof(Moments<float>)));
+}
+
+MvnWorkspace mvn_column_workspace(const MvnPlan& plan, const MvnColumns& c) {
+  const int64_t lines = c.outer * c.parts * (kMvnThreads / c.lanes);
+  return workspace_of(plan, lines * c.axis.size * kMvnColumnMomentsBytes);
+}
+
+Kernels<MvnPlan> mvn_kernels() { return kKernels; }
+
+}  // namespace cudml::cuda

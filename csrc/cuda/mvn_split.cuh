@@ -1,0 +1,162 @@
+// Normalization of groups that many blocks share: statistics of parts, then of groups, then the
+// result; each step is a launch.
+#pragma once
+
+#include "cuda/mvn_args.cuh"
+
+namespace cudml::cuda {
+
+/// How groups are cut into parts, and how positions are read: as whole aligned vectors, or one by
+/// one with neighbours in neighbouring threads.
+struct MvnSplit {
+  FastDiv parts;                                // of one group
+  uint32_t part_size = 1;                       // positions, a multiple of all threads' vectors
+  bool is_x_packed = false, is_packed = false;  // x alone; x and y
+  bool is_whole = false;
+  Access scale = Access::apart, bias = Access::apart;
+
+  MvnSplit(const MvnPlan& plan, const MvnPointers& p, const MvnParts& cut)
+      : parts(uint32_t(cut.count)), part_size(uint32_t(cut.elements)) {
+    const MvnAxis inner = plan.reduced_rank ? plan.reduced[plan.reduced_rank - 1] : MvnAxis{};
+    is_whole = plan.reduced_rank < 2 || inner.size % mvn_vector(plan.dtype) == 0;
+    is_x_packed = are_accesses_packed(plan, &MvnAxis::x, p.x, is_whole);
+    is_packed = is_x_packed && are_accesses_packed(plan, &MvnAxis::y, p.y, is_whole);
+    scale = access_of(are_accesses_packed(plan, &MvnAxis::scale, p.scale, is_whole), inner.scale,
+                      is_whole);
+    bias = access_of(are_accesses_packed(plan, &MvnAxis::bias, p.bias, is_whole), inner.bias,
+                     is_whole);
+  }
+};
+
+/// The part that a block works on: positions [begin, end) of group g.
+struct MvnPart {
+  uint32_t g, index, begin, end;
+
+  __device__ __forceinline__ MvnPart(const MvnSplit& split, uint32_t block, uint32_t group_size) {
+    g = split.parts.quotient(block);
+    index = block - g * split.parts.divisor;
+    begin = index * split.part_size;
+    end = min(begin + split.part_size, group_size);
+  }
+};
+
+/// Reads `kTile` vectors of a thread, or as many single elements: v[i] is set for i < count.
+template <int kTile, class T>
+__device__ __forceinline__ int load_tile(const MvnArgs<T>& args, const T* x, bool is_packed,
+                                         uint32_t first, uint32_t end,
+                                         Acc<T> (&v)[kTile * kVector<T>]) {
+  constexpr int kN = kVector<T>;
+  int count = 0;
+  if (is_packed) {
+#pragma unroll
+    for (int j = 0; j < kTile; ++j) {
+      const uint32_t at = first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN;
+      if (at + kN > end) break;
+      Acc<T> part[kN];
+      widen(load_vector<kN>(x + args.reduced.at(at).x), part);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) v[j * kN + e] = part[e];
+      count += kN;
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < kTile * kN; ++j) {
+      const uint32_t at = first + uint32_t(j) * kMvnThreads + threadIdx.x;
+      if (at >= end) break;
+      v[j] = widen(x[args.reduced.at(at).x]);
+      ++count;
+    }
+  }
+  return count;
+}
+
+template <class T>
+__global__ __launch_bounds__(kMvnThreads) void mvn_split_moments_kernel(const MvnArgs<T> args,
+                                                                        const MvnSplit split,
+                                                                        Moments<Acc<T>>* parts) {
+  using A = Acc<T>;
+  constexpr int kTile = 4, kN = kVector<T>;
+  const MvnPart part(split, blockIdx.x, uint32_t(args.group_size));
+  const T* x = args.x + args.kept.at(part.g).x;
+  Moments<A> moments;
+  for (uint32_t first = part.begin; first < part.end; first += kTile * kN * kMvnThreads) {
+    A v[kTile * kN];
+    const int count = load_tile<kTile>(args, x, split.is_x_packed, first, part.end, v);
+    if (count > 0) moments = MergeMoments{}(moments, tile_moments(args, v, count));
+  }
+  // What vectors leave over at the end of a group.
+  const uint32_t rest = part.end % kN;
+  if (split.is_x_packed && threadIdx.x < rest) {
+    const A v[1] = {widen(x[args.reduced.at(part.end - rest + threadIdx.x).x])};
+    moments = MergeMoments{}(moments, tile_moments(args, v, 1));
+  }
+  moments = block_reduce<kMvnThreads>(moments, MergeMoments{});
+  if (threadIdx.x == 0) parts[blockIdx.x] = moments;
+}
+
+/// Joins the parts of each group, one warp for each.
+template <class A>
+__global__ __launch_bounds__(kMvnThreads) void mvn_join_kernel(const Moments<A>* parts,
+                                                               uint32_t count, uint32_t groups,
+                                                               bool use_variance, double epsilon,
+                                                               Normalizer<A>* normalizers) {
+  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t g = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  Moments<A> moments;
+  if (g < groups)
+    for (uint32_t i = lane; i < count; i += 32)
+      moments = MergeMoments{}(moments, parts[int64_t(g) * count + i]);
+  for (int distance = 16; distance > 0; distance /= 2)
+    moments = MergeMoments{}(moments, moments_of_lane_above(moments, distance));
+  if (lane == 0 && g < groups) normalizers[g] = normalizer_of(moments, use_variance, epsilon);
+}
+
+/// kVector elements from position `at` on, all tensors' strides known to allow vectors.
+template <class T>
+__device__ __forceinline__ void write_vector(const MvnArgs<T>& args, const MvnSplit& split,
+                                             const MvnOffsets& group, uint32_t at,
+                                             const Normalizer<Acc<T>>& normalizer) {
+  using A = Acc<T>;
+  constexpr int kN = kVector<T>;
+  const MvnOffsets place = args.reduced.at(at);
+  A v[kN], scale[kN], bias[kN];
+  widen(load_vector<kN>(args.x + group.x + place.x), v);
+  fetch(args.scale, split.scale, group.scale + place.scale, scale, [&](A(&out)[kN]) {
+#pragma unroll
+    for (int e = 0; e < kN; ++e)
+      out[e] = args.scale.at(group.scale + args.reduced.at(at + e).scale);
+  });
+  fetch(args.bias, split.bias, group.bias + place.bias, bias, [&](A(&out)[kN]) {
+#pragma unroll
+    for (int e = 0; e < kN; ++e) out[e] = args.bias.at(group.bias + args.reduced.at(at + e).bias);
+  });
+#pragma unroll
+  for (int e = 0; e < kN; ++e) v[e] = normalizer(v[e]) * scale[e] + bias[e];
+  args.activate(v);
+  store_vector<kN>(args.y + group.y + place.y, narrow<T>(v));
+}
+
+template <class T>
+__global__ __launch_bounds__(kMvnThreads) void mvn_split_apply_kernel(
+    const MvnArgs<T> args, const MvnSplit split, const Normalizer<Acc<T>>* normalizers) {
+  constexpr int kN = kVector<T>;
+  // From the end: what the statistics read last is still in the cache.
+  const MvnPart part(split, gridDim.x - 1 - blockIdx.x, uint32_t(args.group_size));
+  const MvnOffsets group = args.kept.at(part.g);
+  Normalizer<Acc<T>> normalizer;
+  if (args.has_statistics()) normalizer = normalizers[part.g];
+  uint32_t single = part.begin;
+  if (split.is_packed) {
+    single = part.end / kN * kN;
+#pragma unroll 2
+    for (uint32_t at = part.begin + threadIdx.x * kN; at < single; at += kMvnThreads * kN)
+      write_vector(args, split, group, at, normalizer);
+  }
+  for (uint32_t at = single + threadIdx.x; at < part.end; at += kMvnThreads) {
+    MvnOffsets place = args.reduced.at(at);
+    place.add(group);
+    args.write(place, normalizer);
+  }
+}
+
+}  // namespace cudml::cuda

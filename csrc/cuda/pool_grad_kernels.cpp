@@ -1,0 +1,284 @@
+// The kernels of both pooling gradients, first choice first, and how they cut the work.
+#include "cuda/pool_grad_kernels.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace cudml::cuda {
+namespace {
+
+constexpr int64_t kLimit = int64_t{1} << 31;
+constexpr int64_t kMostRows = 256;     // of a tile: 9 KiB of shared memory
+constexpr int64_t kMostCovers = 1024;  // windows over an element that are summed in float32
+
+GradAxis axis_of(const PoolAxis& a, bool include_padding) {
+  GradAxis g;
+  g.in = int32_t(a.in);
+  g.out = int32_t(a.out);
+  g.window = int32_t(a.window);
+  g.stride = int32_t(a.stride);
+  g.start = int32_t(a.start);
+  g.end = int32_t(a.end);
+  const int64_t room = a.in + (include_padding ? a.end : 0) + a.start - a.window;
+  g.full_first = include_padding ? 0 : int32_t((a.start + a.stride - 1) / a.stride);
+  g.full_last = room < 0 ? -1 : int32_t(std::min(room / a.stride, a.out - 1));
+  g.by_in = FastDiv(uint32_t(a.in));
+  g.by_stride = FastDiv(uint32_t(a.stride));
+  return g;
+}
+
+GradStrides strides_of(const PoolStrides& s) {
+  return {{int32_t(s.batch[0]), int32_t(s.batch[1])},
+          {int32_t(s.space[0]), int32_t(s.space[1]), int32_t(s.space[2])}};
+}
+
+}  // namespace
+
+int64_t pool_grad_elements(const PoolGradPlan& plan) {
+  const PoolPlan& f = plan.forward;
+  if (f.outputs() == 0) return 0;
+  return f.batch[0] * f.batch[1] * f.axis[0].in * f.axis[1].in * f.axis[2].in;
+}
+
+bool has_lanes(const PoolGradPlan& plan) {
+  const bool closer = plan.result.batch[1] < plan.result.space[2];
+  return plan.forward.batch[1] > 1 && (closer || plan.forward.axis[2].in == 1);
+}
+
+GradPairs pairs_of(const PoolGradPlan& plan) {
+  const PoolPlan& f = plan.forward;
+  const GradRows rows = rows_of(plan, 1, 1, 0);
+  GradPairs p;
+  std::copy(rows.axis, rows.axis + 3, p.axis);
+  p.x = strides_of(f.x);
+  p.grad = rows.grad;
+  p.result = rows.result;
+  p.columns = kGradVectorBytes / int32_t(size_of(f.dtype));
+  const int64_t columns = (f.axis[2].in + p.columns - 1) / p.columns;
+  const int64_t cells = (f.axis[1].in + 1) / 2;
+  p.by_columns = FastDiv(uint32_t(columns));
+  p.by_cells = FastDiv(uint32_t(cells));
+  p.by_planes = FastDiv(uint32_t(f.batch[1]));
+  p.include_padding = f.include_padding;
+  p.inverse = rows.inverse;
+  p.units = uint32_t(f.batch[0] * f.batch[1] * f.axis[0].in * cells * columns);
+  return p;
+}
+
+GradRows rows_of(const PoolGradPlan& plan, int64_t columns, int64_t planes, int64_t phase) {
+  const PoolPlan& f = plan.forward;
+  GradRows r;
+  int64_t taps = 1;
+  for (int i = 0; i < 3; ++i) {
+    const PoolAxis& a = f.axis[i];
+    r.axis[i] = axis_of(a, f.include_padding);
+    taps *= a.window;
+    if (i == 1) r.full_rows = int32_t(taps);
+  }
+  r.include_padding = f.include_padding;
+  r.inverse = float(1.0 / double(taps));
+  r.grad = strides_of(f.y);
+  r.winners = strides_of(f.indices);
+  r.result = strides_of(plan.result);
+  const bool lanes_in_rows = columns == 1 && has_lanes(plan);
+  const int64_t lanes = lanes_in_rows ? f.batch[1] / planes : 1;
+  const int64_t outside = lanes_in_rows ? 1 : f.batch[1];
+  const int64_t units = (f.axis[2].in + phase + columns - 1) / columns * lanes;
+  r.by_units = FastDiv(uint32_t(units));
+  r.by_lanes = FastDiv(uint32_t(lanes));
+  r.by_planes = FastDiv(uint32_t(outside));
+  r.tiles = cut_rows(f.batch[0] * outside * f.axis[0].in * f.axis[1].in, units, units, kMostRows);
+  return r;
+}
+
+PoolPlan winners_plan(const PoolGradPlan& plan) {
+  PoolPlan f = plan.forward;
+  f.y = f.indices;  // nothing is stored there; the incoming gradient's strides do not matter
+  for (int i = 0; i < f.outer_rank; ++i) f.outer[i].y = f.outer[i].indices;
+  return f;
+}
+
+Choice winners_choice(const PoolPlan& winners, const Situation& situation) {
+  const Kernels<PoolPlan> kernels = pool_kernels();
+  int i = 0;
+  while (kernels[size_t(i)].refusal(winners, situation)) ++i;
+  return {i, kernels[size_t(i)].name, kernels[size_t(i)].geometry(winners, situation)};
+}
+
+namespace {
+
+bool is_common_type(const PoolGradPlan& plan, const Situation&) {
+  return plan.forward.dtype != Dtype::float64;
+}
+
+bool are_windows_dense(const PoolGradPlan& plan, const Situation&) {
+  for (const PoolAxis& a : plan.forward.axis)
+    if (a.dilation != 1) return false;
+  return true;
+}
+
+bool are_covers_few(const PoolGradPlan& plan, const Situation&) {
+  int64_t covers = 1, taps = 1;
+  for (const PoolAxis& a : plan.forward.axis) {
+    covers = std::min(kLimit, covers * std::min(a.out, (a.window - 1) / a.stride + 1));
+    taps = std::min(kLimit, taps * a.window);
+  }
+  return covers <= kMostCovers && taps < kLimit;
+}
+
+/// Largest offset of any tensor, counted a little further than its last element.
+bool are_offsets_small(const PoolGradPlan& plan, const Situation&) {
+  const PoolPlan& f = plan.forward;
+  int64_t result = 0, grad = 0, windows = f.batch[0] * f.batch[1];
+  for (int i = 0; i < 2; ++i) {
+    result += f.batch[i] * plan.result.batch[i];
+    grad += f.batch[i] * f.y.batch[i];
+  }
+  for (int i = 0; i < 3; ++i) {
+    result += f.axis[i].in * plan.result.space[i];
+    grad += f.axis[i].out * f.y.space[i];
+    windows *= f.axis[i].out;
+  }
+  const int64_t most = kLimit - 1024;
+  return result < most && grad < most && windows < most && pool_grad_elements(plan) < most;
+}
+
+bool is_input_small(const PoolGradPlan& plan, const Situation&) {
+  const PoolPlan& f = plan.forward;
+  int64_t end = 0;
+  for (int i = 0; i < 2; ++i) end += f.batch[i] * f.x.batch[i];
+  for (int i = 0; i < 3; ++i) end += f.axis[i].in * f.x.space[i];
+  return end < kLimit - 1024;
+}
+
+bool are_columns_packed(const PoolGradPlan& plan, const Situation&) {
+  return plan.result.space[2] == 1;
+}
+
+/// Planes are neighbours, in aligned vectors, wherever a kernel of lanes reads or writes.
+bool are_planes_vectors(const PoolGradPlan& plan, const Situation& situation) {
+  const PoolPlan& f = plan.forward;
+  const int64_t lanes = kGradVectorBytes / int64_t(size_of(f.dtype));
+  if (f.y.batch[1] != 1 || plan.result.batch[1] != 1 || !has_lanes(plan)) return false;
+  if (f.kind == PoolKind::max && f.indices.batch[1] != 1) return false;
+  int64_t strides = f.batch[1] | f.y.batch[0] | plan.result.batch[0];
+  for (int i = 0; i < 3; ++i) strides |= f.y.space[i] | plan.result.space[i];
+  for (int i = 0; i < f.outer_rank; ++i) strides |= f.outer[i].y | plan.result_outer[i];
+  return situation.alignment % kGradVectorBytes == 0 && strides % lanes == 0;
+}
+
+bool are_windows_pairs(const PoolGradPlan& plan, const Situation&) {
+  const PoolAxis* const a = plan.forward.axis;
+  for (int i = 1; i < 3; ++i)
+    if (a[i].window != 2 || a[i].stride != 2 || a[i].dilation != 1 || a[i].start != 0) return false;
+  return a[0].window == 1 && a[0].stride == 1 && a[0].start == 0 && a[0].end == 0 &&
+         a[0].in == a[0].out;
+}
+
+/// Columns are neighbours in aligned vectors: 16 bytes of x and result, 8 of the gradient.
+bool are_columns_vectors(const PoolGradPlan& plan, const Situation& situation) {
+  const PoolPlan& f = plan.forward;
+  const int64_t lanes = kGradVectorBytes / int64_t(size_of(f.dtype));
+  const bool is_max = f.kind == PoolKind::max;
+  if (f.y.space[2] != 1 || plan.result.space[2] != 1) return false;
+  if (is_max && f.x.space[2] != 1) return false;
+  const auto bits = [](const PoolStrides& s) {
+    return s.batch[0] | s.batch[1] | s.space[0] | s.space[1];
+  };
+  int64_t grad = bits(f.y), other = bits(plan.result) | (is_max ? bits(f.x) : 0);
+  for (int i = 0; i < f.outer_rank; ++i) {
+    grad |= f.outer[i].y;
+    other |= plan.result_outer[i] | (is_max ? f.outer[i].x : 0);
+  }
+  return situation.alignment % kGradVectorBytes == 0 && grad % (lanes / 2) == 0 &&
+         other % lanes == 0;
+}
+
+/// The winners, and what finding them may need: aligned vectors never need more than this.
+int64_t workspace_of(const PoolGradPlan& plan, Situation situation) {
+  if (plan.forward.kind != PoolKind::max || plan.forward.outputs() == 0) return 0;
+  situation.alignment = 1;
+  return winners_bytes(plan) +
+         winners_choice(winners_plan(plan), situation).geometry.workspace_bytes;
+}
+
+Geometry geometry_of(const PoolGradPlan& plan, const Situation& s, const RowTiles& tiles) {
+  const uint32_t blocks = pool_grad_elements(plan) == 0 ? 0 : blocks_of(tiles);
+  return {blocks, kPoolGradThreads, int64_t(tiles.tile_rows * sizeof(GradRow)),
+          workspace_of(plan, s)};
+}
+
+Geometry row_geometry(const PoolGradPlan& plan, const Situation& s) {
+  const int64_t n = kGradVectorBytes / int64_t(size_of(plan.forward.dtype));
+  return geometry_of(plan, s, rows_of(plan, n, 1, n - 1).tiles);
+}
+
+Geometry lanes_geometry(const PoolGradPlan& plan, const Situation& s) {
+  const int64_t n = kGradVectorBytes / int64_t(size_of(plan.forward.dtype));
+  return geometry_of(plan, s, rows_of(plan, 1, n, 0).tiles);
+}
+
+Geometry place_geometry(const PoolGradPlan& plan, const Situation& s) {
+  return geometry_of(plan, s, rows_of(plan, 1, 1, 0).tiles);
+}
+
+Geometry pairs_geometry(const PoolGradPlan& plan, const Situation&) {
+  if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
+  const int64_t blocks = (int64_t{pairs_of(plan).units} + kPoolGradThreads - 1) / kPoolGradThreads;
+  return {uint32_t(std::min(blocks, int64_t{1} << 20)), kPoolGradThreads, 0, 0};
+}
+
+Geometry generic_geometry(const PoolGradPlan& plan, const Situation& s) {
+  const int64_t n = (pool_grad_elements(plan) + kPoolGradThreads - 1) / kPoolGradThreads;
+  return {uint32_t(std::min(n, int64_t{1} << 20)), kPoolGradThreads, 0, workspace_of(plan, s)};
+}
+
+using Need = Predicate<PoolGradPlan>;
+constexpr Need kCommonType{"elements are float32, float16 or bfloat16", is_common_type};
+constexpr Need kDense{"no window is dilated", are_windows_dense};
+constexpr Need kFewCovers{"at most 1024 windows cover an element", are_covers_few};
+constexpr Need kSmallOffsets{"all offsets are below 2^31 elements", are_offsets_small};
+constexpr Need kSmallInput{"the input's offsets are below 2^31 elements", is_input_small};
+constexpr Need kPackedColumns{"the result's columns are packed", are_columns_packed};
+constexpr Need kPairs{"windows are 2x2, 2 apart, from the first row and column on",
+                      are_windows_pairs};
+constexpr Need kVectorColumns{"columns lie side by side in aligned vectors of 16 bytes",
+                              are_columns_vectors};
+constexpr Need kVectorPlanes{"planes lie side by side in aligned vectors of 16 bytes",
+                             are_planes_vectors};
+
+constexpr Kernel<PoolGradPlan> kMax[] = {
+    {"max_pool_grad_pairs",
+     {kPairs, kVectorColumns, kCommonType, kSmallInput, kSmallOffsets},
+     pairs_geometry},
+    {"max_pool_grad_lanes",
+     {kVectorPlanes, kDense, kCommonType, kFewCovers, kSmallOffsets},
+     lanes_geometry},
+    {"max_pool_grad_row",
+     {kPackedColumns, kDense, kCommonType, kFewCovers, kSmallOffsets},
+     row_geometry},
+    {"max_pool_grad_place", {kDense, kCommonType, kFewCovers, kSmallOffsets}, place_geometry},
+    {"max_pool_grad_generic", {}, generic_geometry},
+};
+constexpr Kernel<PoolGradPlan> kAverage[] = {
+    {"average_pool_grad_pairs",
+     {kPairs, kVectorColumns, kCommonType, kSmallOffsets},
+     pairs_geometry},
+    {"average_pool_grad_lanes",
+     {kVectorPlanes, kDense, kCommonType, kFewCovers, kSmallOffsets},
+     lanes_geometry},
+    {"average_pool_grad_row",
+     {kPackedColumns, kDense, kCommonType, kFewCovers, kSmallOffsets},
+     row_geometry},
+    {"average_pool_grad_place", {kDense, kCommonType, kFewCovers, kSmallOffsets}, place_geometry},
+    {"average_pool_grad_generic", {}, generic_geometry},
+};
+static_assert(std::size(kMax) == size_t(MaxPoolGradKernel::count));
+static_assert(std::size(kAverage) == size_t(AveragePoolGradKernel::count));
+
+}  // namespace
+
+Kernels<PoolGradPlan> max_pool_grad_kernels() { return kMax; }
+Kernels<PoolGradPlan> average_pool_grad_kernels() { return kAverage; }
+
+}  // namespace cudml::cuda

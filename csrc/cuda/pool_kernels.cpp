@@ -1,0 +1,207 @@
+// The kernels of forward pooling, first choice first.
+#include "cuda/pool_kernels.h"
+
+#include <algorithm>
+
+namespace cudml::cuda {
+namespace {
+
+constexpr int64_t kLimit = int64_t{1} << 31;
+/// Threads count on a little beyond the last coordinate or tap.
+constexpr int64_t kCountable = kLimit - 1024;
+/// Sums of FLOAT32 are one chain up to this many taps (D-AVG-5).
+constexpr int64_t kLongestChain = 4096;
+
+/// The largest offset of a tensor with these strides.
+int64_t reach(const PoolPlan& plan, const PoolStrides& s, int64_t PoolAxis::* size) {
+  int64_t offset = 0;
+  for (int i = 0; i < 2; ++i) offset += (plan.batch[i] - 1) * s.batch[i];
+  for (int i = 0; i < 3; ++i) offset += (plan.axis[i].*size - 1) * s.space[i];
+  return offset;
+}
+
+bool offsets_are_small(const PoolPlan& plan, const Situation&) {
+  for (const PoolAxis& a : plan.axis)
+    if ((a.out - 1) * a.stride >= kCountable) return false;
+  return inner_outputs(plan) < kLimit && reach(plan, plan.x, &PoolAxis::in) < kLimit &&
+         reach(plan, plan.y, &PoolAxis::out) < kLimit &&
+         reach(plan, plan.indices, &PoolAxis::out) < kLimit &&
+         reach(plan, plan.flat, &PoolAxis::in) < kLimit;
+}
+
+bool windows_are_short(const PoolPlan& plan, const Situation&) {
+  return most_taps(plan) <= kLongestChain;
+}
+
+/// The element types of the fast kernels.
+bool is_common_type(const PoolPlan& plan, const Situation&) {
+  switch (plan.dtype) {
+    case Dtype::float32:
+    case Dtype::float16:
+    case Dtype::bfloat16: return true;
+    case Dtype::int8:
+    case Dtype::uint8: return !plan.with_indices;
+    default: return false;
+  }
+}
+
+bool is_no_norm(const PoolPlan& plan, const Situation&) { return plan.kind != PoolKind::lp; }
+
+bool columns_are_packed(const PoolPlan& plan, const Situation&) { return plan.x.space[2] == 1; }
+
+bool is_spaced(const PoolAxis& a, int64_t stride) { return a.out == 1 || a.stride == stride; }
+
+template <int kH, int kW, int kS>
+bool has_window(const PoolPlan& plan, const Situation&) {
+  const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+  return h.window == kH && h.dilation == 1 && (kH == 1 || is_spaced(h, kS)) && w.window == kW &&
+         w.dilation == 1 && is_spaced(w, kS);
+}
+
+bool planes_make_vectors(const PoolPlan& plan, const Situation& situation) {
+  return lane_bytes(plan, situation.alignment) != 0;
+}
+
+bool lanes_are_busy(const PoolPlan& plan, const Situation& situation) {
+  return most_taps(plan) < 64 || inner_outputs(plan) >= int64_t{situation.multiprocessors} * 8192;
+}
+
+bool windows_are_large(const PoolPlan& plan, const Situation&) { return most_taps(plan) >= 64; }
+
+bool taps_are_countable(const PoolPlan& plan, const Situation&) {
+  return most_taps(plan) < kCountable;
+}
+
+bool windows_stand_alone(const PoolPlan& plan, const Situation& situation) {
+  if (!windows_are_short(plan, situation)) return true;
+  for (const PoolAxis& a : plan.axis)
+    if (a.out > 1 && a.stride <= (a.window - 1) * a.dilation) return false;
+  return true;
+}
+
+constexpr Predicate<PoolPlan> kSmallOffsets = {"all offsets are below 2^31 elements",
+                                               offsets_are_small};
+constexpr Predicate<PoolPlan> kShortWindows = {"windows have at most 4096 taps", windows_are_short};
+constexpr Predicate<PoolPlan> kCommonType = {
+    "elements are float32, float16 or bfloat16, or int8 or uint8 without indices", is_common_type};
+constexpr Predicate<PoolPlan> kNoNorm = {"it is max or average pooling", is_no_norm};
+constexpr Predicate<PoolPlan> kPackedColumns = {"the input's columns are packed",
+                                                columns_are_packed};
+
+/// n threads, which loop where the grid is cut short.
+Geometry threads_for(int64_t n, const Situation& situation) {
+  const int64_t blocks = (n + kPoolThreads - 1) / kPoolThreads;
+  const int64_t most = int64_t{situation.multiprocessors} * 256;
+  return {uint32_t(std::min(blocks, most)), kPoolThreads, 0, 0};
+}
+
+Geometry one_output_each(const PoolPlan& plan, const Situation& situation) {
+  return threads_for(inner_outputs(plan), situation);
+}
+
+Geometry lane_geometry(const PoolPlan& plan, const Situation& situation) {
+  const int planes = lane_bytes(plan, situation.alignment) / int(size_of(plan.dtype));
+  return threads_for(inner_outputs(plan) / planes, situation);
+}
+
+template <int kH, int kW, int kS>
+Geometry tile_geometry(const PoolPlan& plan, const Situation& situation) {
+  return threads_for(tiles_of(plan, kH, kS), situation);
+}
+
+/// Windows are cut into pieces where a block for each group of them would leave the GPU idle.
+Geometry reduce_geometry(const PoolPlan& plan, const Situation& situation) {
+  const int64_t outputs = inner_outputs(plan), slots = kPoolThreads / reduce_members(plan);
+  const int64_t groups = (outputs + slots - 1) / slots, few = 2 * situation.multiprocessors;
+  const int64_t least = 8192 / slots;  // taps of a piece
+  int64_t pieces = 1;
+  if (groups > 0 && groups < few)
+    pieces =
+        std::clamp<int64_t>(most_taps(plan) / least, 1, std::min<int64_t>(2 * few / groups, 512));
+  const int64_t blocks = std::min(std::max(groups * pieces, pieces > 1 ? outputs : 0),
+                                  int64_t{situation.multiprocessors} * 256);
+  return {uint32_t(blocks), kPoolThreads, 0, pieces > 1 ? outputs * pieces * kReduceState : 0};
+}
+
+template <int kH, int kW, int kS>
+constexpr Kernel<PoolPlan> tile(const char* name, const char* window) {
+  return {name,
+          {{window, has_window<kH, kW, kS>},
+           kPackedColumns,
+           kNoNorm,
+           kCommonType,
+           kSmallOffsets,
+           kShortWindows},
+          tile_geometry<kH, kW, kS>};
+}
+
+constexpr Kernel<PoolPlan> kKernels[] = {
+    tile<2, 2, 2>("pool_tile_2x2_s2", "rows and columns have windows of 2x2, 2 apart"),
+    tile<3, 3, 2>("pool_tile_3x3_s2", "rows and columns have windows of 3x3, 2 apart"),
+    tile<3, 3, 1>("pool_tile_3x3_s1", "rows and columns have windows of 3x3, 1 apart"),
+    tile<1, 2, 2>("pool_tile_2_s2", "rows and columns have windows of 1x2, 2 apart"),
+    tile<1, 3, 2>("pool_tile_3_s2", "rows and columns have windows of 1x3, 2 apart"),
+    tile<1, 3, 1>("pool_tile_3_s1", "rows and columns have windows of 1x3, 1 apart"),
+    {"pool_lanes",
+     {{"planes lie side by side in vectors of at least 4 bytes", planes_make_vectors},
+      {"windows have fewer than 64 taps or outputs fill the GPU", lanes_are_busy},
+      kCommonType,
+      kSmallOffsets,
+      kShortWindows},
+     lane_geometry},
+    {"pool_reduce",
+     {{"windows have at least 64 taps", windows_are_large},
+      {"windows do not overlap or have more than 4096 taps", windows_stand_alone},
+      {"windows have fewer than 2^31 taps", taps_are_countable},
+      kSmallOffsets},
+     reduce_geometry},
+    {"pool_window", {kSmallOffsets, kShortWindows}, one_output_each},
+    {"pool_generic", {}, one_output_each},
+};
+static_assert(std::size(kKernels) == size_t(PoolKernel::count));
+
+}  // namespace
+
+int64_t most_taps(const PoolPlan& plan) {
+  double taps = 1;
+  for (const PoolAxis& a : plan.axis) taps *= double(std::min(a.window, a.in));
+  return int64_t(std::min(taps, 0x1p62));
+}
+
+int64_t inner_outputs(const PoolPlan& plan) {
+  int64_t n = plan.batch[0] * plan.batch[1];
+  for (const PoolAxis& a : plan.axis) n *= a.out;
+  return n;
+}
+
+bool planes_are_closest(const PoolPlan& plan) {
+  return plan.batch[1] > 1 && plan.x.batch[1] < plan.x.space[2];
+}
+
+int64_t tiles_of(const PoolPlan& plan, int height, int stride) {
+  const int64_t rows = tile_rows(height),
+                columns = tile_columns(size_of(plan.dtype), height, stride);
+  const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+  return plan.batch[0] * plan.batch[1] * plan.axis[0].out * ((h.out + rows - 1) / rows) *
+         ((w.out + columns - 1) / columns);
+}
+
+int lane_bytes(const PoolPlan& plan, int64_t alignment) {
+  if (plan.x.batch[1] != 1 || plan.y.batch[1] != 1) return 0;
+  const int64_t item = int64_t(size_of(plan.dtype));
+  int64_t bits = alignment | plan.batch[1] * item | plan.x.batch[0] * item | plan.y.batch[0] * item;
+  for (int i = 0; i < 3; ++i) bits |= (plan.x.space[i] | plan.y.space[i]) * item;
+  for (int i = 0; i < plan.outer_rank; ++i) bits |= (plan.outer[i].x | plan.outer[i].y) * item;
+  return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 0;
+}
+
+uint32_t reduce_members(const PoolPlan& plan) {
+  if (reduces_lanes(plan)) return kPoolThreads / 32;
+  return most_taps(plan) >= 1024 ? kPoolThreads : 32;
+}
+
+bool reduces_lanes(const PoolPlan& plan) { return planes_are_closest(plan) && plan.batch[1] >= 8; }
+
+Kernels<PoolPlan> pool_kernels() { return kKernels; }
+
+}  // namespace cudml::cuda

@@ -1,0 +1,58 @@
+// Launches pooling's tile kernels.
+#include "cuda/pool_tile.cuh"
+
+namespace cudml::cuda {
+namespace {
+
+/// The part of a row that tiles load in vectors starts at a multiple of the vector's size.
+template <class Tile>
+TileAccess access_of(const PoolCall& call) {
+  const PoolPlan& p = call.plan;
+  const int64_t bytes = int64_t(size_of(p.dtype)), index = int64_t(size_of(p.index_dtype));
+  TileAccess access;
+  for (const int64_t n : {2, Tile::kVectorN}) {
+    const int64_t lead = p.axis[2].start % n;
+    if (lead > (Tile::kWidth > Tile::kStride) || !makes_vectors(call.x, p.x, n, bytes)) continue;
+    access.lead = int32_t(lead);
+    access.pairs = n == 2;
+  }
+  access.y_vectors = p.y.space[2] == 1 && makes_vectors(call.y, p.y, Tile::kOutW, bytes);
+  access.index_vectors =
+      p.indices.space[2] == 1 && makes_vectors(call.indices, p.indices, Tile::kOutW, index);
+  return access;
+}
+
+template <int kH, int kW, int kS>
+void launch_tile(const PoolCall& call) {
+  const PoolPlan& p = call.plan;
+  visit_pooled<CommonMaxTypes, CommonTypes, CommonTypes>(p, [&]<class T, Pooled kWhat>() {
+    if constexpr (kWhat != Pooled::lp) {
+      using Shape = Tile<T, kH, kW, kS>;
+      const auto cut = [&](int axis, int64_t n) {
+        return FastDiv(uint32_t((p.axis[axis].out + n - 1) / n));
+      };
+      const OutputOrder order{FastDiv(1), cut(2, Shape::kOutW), cut(1, Shape::kOutH), cut(0, 1),
+                              FastDiv(uint32_t(p.batch[1]))};
+      launch(call.choice.name, pool_tile_kernel<T, kWhat, kH, kW, kS>, call.choice.geometry,
+             call.target, shape_of<int32_t>(call), order, uint32_t(tiles_of(p, kH, kS)),
+             access_of<Shape>(call), static_cast<const T*>(call.x), static_cast<T*>(call.y),
+             call.indices);
+    }
+  });
+}
+
+}  // namespace
+
+void launch_pool_tile(const PoolCall& call) {
+  switch (call.kernel()) {
+    case PoolKernel::tile_2x2_s2: return launch_tile<2, 2, 2>(call);
+    case PoolKernel::tile_3x3_s2: return launch_tile<3, 3, 2>(call);
+    case PoolKernel::tile_3x3_s1: return launch_tile<3, 3, 1>(call);
+    case PoolKernel::tile_2_s2: return launch_tile<1, 2, 2>(call);
+    case PoolKernel::tile_3_s2: return launch_tile<1, 3, 2>(call);
+    case PoolKernel::tile_3_s1: return launch_tile<1, 3, 1>(call);
+    default: return;
+  }
+}
+
+}  // namespace cudml::cuda

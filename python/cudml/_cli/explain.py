@@ -1,0 +1,94 @@
+"""``python -m cudml explain``: which kernel a call would run on, from shapes alone."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import cudml
+from cudml import _operators
+from cudml._cli.failure import Failure
+
+_ARRAYS = ("x", "grad", "scale", "bias")
+_SIZES = {"bfloat16": 2}  # beyond NumPy's own
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An array without memory; strides are in bytes."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+
+
+def run(
+    name: str,
+    shape: str,
+    dtype: str,
+    order: str | None,
+    device: str | None,
+    as_json: bool,
+    words: Sequence[str],
+) -> int:
+    if name not in _operators.__all__:
+        raise Failure(f"{name!r} is no operator; there are {', '.join(_operators.__all__)}")
+    parameters = inspect.signature(getattr(_operators, name)).parameters
+    first = next(iter(parameters))
+    arguments: dict[str, Any] = {first: _array(first, shape, dtype, order)}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or key not in parameters or key in ("out", "stream"):
+            permitted = ", ".join(p for p in parameters if p not in (first, "out", "stream"))
+            raise Failure(f"{word!r} is not NAME=VALUE with NAME one of {permitted}")
+        if key in _ARRAYS:
+            kind, colon, sizes = text.rpartition(":")
+            arguments[key] = _array(key, sizes, kind if colon else dtype, order)
+        else:
+            arguments[key] = _value(text)
+    try:
+        explanation = cudml.explain(name, device=device, **arguments)
+    except (TypeError, ValueError, BufferError, cudml.CudaError) as error:
+        raise Failure(str(error)) from None
+    print(json.dumps(dataclasses.asdict(explanation)) if as_json else explanation)
+    return 0
+
+
+def _value(text: str) -> Any:
+    """A Python literal, or the text itself where it is none: a mode, an activation."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _array(name: str, sizes: str, dtype: str, order: str | None) -> Shape:
+    shape = _numbers(name, sizes)
+    try:
+        item = _SIZES.get(dtype) or np.dtype(dtype).itemsize
+    except TypeError:
+        raise Failure(f"{dtype!r} is no element type") from None
+    outermost_first = tuple(range(len(shape))) if order is None else _numbers("--order", order)
+    if sorted(outermost_first) != list(range(len(shape))):
+        raise Failure(
+            f"--order is {order}; for {name} it must list 0 to {len(shape) - 1}, each once"
+        )
+    strides = [0] * len(shape)
+    for place, axis in enumerate(outermost_first):
+        strides[axis] = item * math.prod(shape[a] for a in outermost_first[place + 1 :])
+    return Shape(shape, dtype, tuple(strides))
+
+
+def _numbers(name: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise Failure(f"{name} is {text!r}; it must be whole numbers with commas") from None

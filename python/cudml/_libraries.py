@@ -1,0 +1,219 @@
+"""What only an array's own library can do: allocate like it, name its stream, export it.
+
+`register` adds a library; the key is the first part of the name of the module that defines the
+type of its arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MAX_VERSION = (1, 3)  # of DLPack
+
+
+@dataclass(frozen=True)
+class Library:
+    """How arrays of one library are made and where its work goes.
+
+    ``allocate(like, shape, strides, dtype, device)`` gives a new array with exactly these strides,
+    which are in elements; `dtype` is a name, `device` a CUDA device's number or None for the CPU.
+    AttributeError or TypeError says that there is no such dtype.
+    ``current_stream(device)`` is the handle of the stream that the library enqueues work on.
+    ``on_device(device)`` is a context in which the library exports arrays of that device.
+    """
+
+    allocate: Callable[[Any, Sequence[int], Sequence[int], str, int | None], Any]
+    current_stream: Callable[[int], int]
+    on_device: Callable[[int], contextlib.AbstractContextManager[Any]] | None = None
+
+
+_registry: dict[str, Library] = {}
+
+
+def register(module: str, library: Library) -> None:
+    """Make a library known, in place of what was known by that name."""
+    _registry[module] = library
+
+
+def find(array: Any) -> Library | None:
+    """The library of an array, or of the nearest base of its type that belongs to one."""
+    for kind in type(array).__mro__:
+        library = _registry.get(kind.__module__.partition(".")[0])
+        if library is not None:
+            return library
+    return None
+
+
+def current_stream(array: Any, device: int) -> int:
+    """The stream that `array`'s library enqueues on; the legacy default one if it is not known."""
+    library = find(array)
+    return 0 if library is None else int(library.current_stream(device))
+
+
+def export(array: Any, device: int | None, stream: int | None) -> Any:
+    """The capsule of an array, versioned where its library can do that."""
+    library = find(array)
+    if device is None or library is None or library.on_device is None:
+        return _capsule(array, stream)
+    with library.on_device(device):
+        return _capsule(array, stream)
+
+
+def _capsule(array: Any, stream: int | None) -> Any:
+    """Libraries from before DLPack 1.0 refuse the keyword; some refuse any stream for the CPU."""
+    keywords = {} if stream is None else {"stream": stream}
+    try:
+        return array.__dlpack__(**keywords, max_version=MAX_VERSION)
+    except TypeError:
+        return array.__dlpack__(**keywords)
+
+
+def allocate(
+    op: str,
+    like: Any,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: str,
+    device: int | None,
+) -> Any:
+    """A new array of `like`'s library."""
+    library = find(like)
+    if library is None:
+        kind = f"{type(like).__module__}.{type(like).__qualname__}"
+        raise TypeError(
+            f"{op}: out is None; results like {kind} cannot be allocated, so out must be given"
+        )
+    try:
+        return library.allocate(like, shape, strides, dtype, device)
+    except (AttributeError, TypeError) as error:
+        hint = '; index_dtype="int64" is the way' if dtype in ("uint32", "uint64") else ""
+        module = type(like).__module__.partition(".")[0]
+        raise TypeError(f"{op}: {module} cannot hold {dtype} here ({error}){hint}") from error
+
+
+def describe(array: Any) -> tuple[str, tuple[int, ...], tuple[int, ...] | None, int, int] | None:
+    """Type, shape, strides in elements or None, address or 0, CUDA device or -1; None if no array.
+
+    Reads attributes alone, so that arrays of other devices and shapes without memory will do.
+    """
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    if shape is None or dtype is None or isinstance(array, type):
+        return None
+    name = _type_name(dtype)
+    shape = tuple(int(n) for n in shape)
+    device = -1
+    if hasattr(array, "__dlpack_device__"):
+        with contextlib.suppress(Exception):  # a description may name a device that is not there
+            kind, number = array.__dlpack_device__()
+            device = int(number) if int(kind) in (2, 13) else -1
+    elif hasattr(array, "__cuda_array_interface__"):
+        device = 0
+    return name, shape, _element_strides(array, name), _address(array), device
+
+
+def _type_name(dtype: Any) -> str:
+    """NumPy's name of a type, whatever library it is from."""
+    try:
+        return str(np.dtype(dtype).name)
+    except TypeError:  # bfloat16, torch.float16
+        return str(dtype).rpartition(".")[2]
+
+
+def _element_strides(array: Any, dtype: str) -> tuple[int, ...] | None:
+    if callable(getattr(array, "stride", None)):  # torch counts elements
+        return tuple(int(n) for n in array.stride())
+    strides = getattr(array, "strides", None)
+    if strides is None or callable(strides):
+        return None
+    item = getattr(array, "itemsize", None) or _item_size(dtype)
+    return tuple(int(n) // item for n in strides)
+
+
+def _item_size(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+
+
+def _address(array: Any) -> int:
+    return int(array.data_ptr()) if callable(getattr(array, "data_ptr", None)) else 0
+
+
+def _torch_allocate(
+    like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str, device: int | None
+) -> Any:
+    torch = sys.modules["torch"]
+    kind = getattr(torch, dtype)
+    return torch.empty_strided(shape, strides, dtype=kind, device=like.device)
+
+
+def _torch_stream(device: int) -> int:
+    torch = sys.modules["torch"]
+    return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+def _torch_device(device: int) -> contextlib.AbstractContextManager[Any]:
+    """Torch exports arrays of its current device only."""
+    torch = sys.modules["torch"]
+    if torch.cuda.current_device() == device:
+        return contextlib.nullcontext()
+    context: contextlib.AbstractContextManager[Any] = torch.cuda.device(device)
+    return context
+
+
+def _numpy_name(dtype: str) -> Any:
+    """The dtype as NumPy has it, bfloat16 with the help of ml_dtypes."""
+    if dtype != "bfloat16":
+        return np.dtype(dtype)
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def _cupy_allocate(
+    like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str, device: int | None
+) -> Any:
+    cupy = sys.modules["cupy"]
+    kind = _numpy_name(dtype)
+    steps = [step * kind.itemsize for step in strides]
+    elements = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    with cupy.cuda.Device(device):
+        memory = cupy.cuda.alloc(kind.itemsize * (elements if math.prod(shape) else 0))
+        return cupy.ndarray(tuple(shape), kind, memptr=memory, strides=tuple(steps))
+
+
+def _cupy_stream(device: int) -> int:
+    cupy = sys.modules["cupy"]
+    return int(cupy.cuda.get_current_stream(device).ptr)
+
+
+def _cupy_device(device: int) -> contextlib.AbstractContextManager[Any]:
+    cupy = sys.modules["cupy"]
+    context: contextlib.AbstractContextManager[Any] = cupy.cuda.Device(device)
+    return context
+
+
+def _numba_allocate(
+    like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str, device: int | None
+) -> Any:
+    cuda = sys.modules["numba"].cuda
+    kind = np.dtype(dtype)
+    steps = tuple(step * kind.itemsize for step in strides)
+    with cuda.gpus[device]:
+        return cuda.device_array(tuple(shape), kind, strides=steps)
+
+
+def _numba_stream(device: int) -> int:
+    """Numba has no current stream: its work goes to the default one unless told otherwise."""
+    return 0
+
+
+# An array of a library is at hand whenever one of these is asked, so that it is imported.
+register("torch", Library(_torch_allocate, _torch_stream, _torch_device))
+register("cupy", Library(_cupy_allocate, _cupy_stream, _cupy_device))
+register("numba", Library(_numba_allocate, _numba_stream))

@@ -1,0 +1,288 @@
+"""The back ends that tests run on, and the means to run a test written for NumPy on each."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import cudml
+from cudml import _backend
+from device_array import CapsuleArray, DeviceArray, InterfaceArray, Memory, to_device
+
+OPERATORS = (
+    "average_pooling",
+    "average_pooling_grad",
+    "lp_pooling",
+    "max_pooling",
+    "max_pooling_grad",
+    "mean_variance_normalization",
+    "padding",
+)
+ARRAYS = ("x", "grad", "scale", "bias")
+EXACT = ("max_pooling", "padding")  # equal bits on every back end
+MOST_OUTPUTS = 10_000  # of a call that the interpreter of kernels runs, about as many threads
+OUTPUTS_OF_A_THREAD = {"mean_variance_normalization": 8}  # where it is more than one
+MOST_BYTES = 4 << 20  # of the memory that a call's arrays cover
+# What a simulated device is given; all that lies along the memory as a CUDA library would have it.
+SIMT_LAYOUTS = ("contiguous", "permuted", "sliced", "misaligned")
+CUDA_LAYOUTS = (*SIMT_LAYOUTS, "column-major", "broadcast")
+
+calls: Counter[str] = Counter()  # calls by the name of the back end that ran them
+left: Counter[str] = Counter()  # calls that a back end left to the CPU, being too large for it
+
+
+Receive = Callable[[np.ndarray, np.ndarray], tuple[Any, Callable[[], None]]]
+
+
+def _same(array: Any) -> Any:
+    return array
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where an operator runs: `to` makes its arrays from NumPy's, `back` brings results home.
+
+    `receive` makes a stand-in for an output inside a buffer of bytes, and a function that brings
+    the buffer's bytes home. `layouts` and `most_outputs` say what it is asked to run; None is
+    everything.
+    """
+
+    name: str
+    to: Callable[[np.ndarray], Any] = _same
+    back: Callable[[Any], np.ndarray] = _same
+    receive: Receive = lambda view, raw: (view, _nothing)
+    layouts: tuple[str, ...] | None = None
+    most_outputs: int | None = None
+
+    def call(self, op: str, *args: Any, **kwargs: Any) -> Any:
+        """Runs the public function `op`."""
+        calls[self.name] += 1
+        return getattr(cudml, op)(*args, **kwargs)
+
+    def takes(self, op: str, outputs: int) -> bool:
+        most = self.most_outputs
+        return most is None or outputs <= most * OUTPUTS_OF_A_THREAD.get(op, 1)
+
+
+CPU = Backend("cpu")
+
+
+def _receive_simulated(view: np.ndarray, raw: np.ndarray) -> tuple[DeviceArray, Any]:
+    lead = raw.ctypes.data % 64
+    memory = Memory(lead + raw.size)
+    memory.bytes()[lead:] = raw
+    offset = lead + view.ctypes.data - raw.ctypes.data
+    kind = CapsuleArray if view.dtype.name == "bfloat16" else InterfaceArray
+    array = kind(memory, offset, view.shape, view.strides, view.dtype)
+
+    def fetch() -> None:
+        memory.check()
+        raw[...] = memory.bytes()[lead:]
+
+    return array, fetch
+
+
+def _home(y: Any) -> np.ndarray:
+    return y if isinstance(y, np.ndarray) else y.home()
+
+
+SIMT = Backend(
+    "simt",
+    to_device,
+    _home,
+    _receive_simulated,
+    SIMT_LAYOUTS,
+    MOST_OUTPUTS,
+)
+
+
+@functools.cache
+def simt() -> Any:
+    """The module `cudml._simt`, built where it is not there yet."""
+    return importlib.import_module("simt_build").module()
+
+
+def why_no_cuda() -> str:
+    """Why nothing can run on a GPU here, or nothing."""
+    facts = cudml._core.build_info()["cuda"]
+    if not facts["built"]:
+        return f"cudml is built without CUDA: {facts['why']}"
+    if not facts["devices"]:
+        return f"no CUDA device: {facts['why']}"
+    if importlib.util.find_spec("torch") is None:
+        return "torch, whose arrays live on the GPU, is not installed"
+    return ""
+
+
+def _on_gpu(raw: np.ndarray, lead: int) -> Any:
+    """The bytes on the GPU, `lead` bytes past an aligned address, as a tensor of uint8."""
+    import torch
+
+    whole = torch.full((lead + raw.size,), 0xFF, dtype=torch.uint8, device="cuda")
+    whole[lead:] = torch.from_numpy(np.array(raw)).cuda()
+    return whole[lead:]
+
+
+def _typed(raw: Any, x: np.ndarray, offset: int) -> Any:
+    """A tensor of x's type, sizes and strides, `offset` bytes into the tensor of bytes."""
+    import torch
+
+    item = x.itemsize
+    kind = getattr(torch, x.dtype.name)
+    start = raw.storage_offset() + offset
+    whole = raw.as_strided((raw.untyped_storage().nbytes() // item * item,), (1,), 0).view(kind)
+    return whole.as_strided(x.shape, [s // item for s in x.strides], start // item)
+
+
+def _to_gpu(x: np.ndarray) -> Any:
+    twin = DeviceArray.copy_of(x)
+    raw = np.array(twin.memory.bytes())
+    return _typed(_on_gpu(raw, 0), x, twin.offset)
+
+
+def _from_gpu(y: Any) -> np.ndarray:
+    import torch
+
+    if isinstance(y, np.ndarray):
+        return y
+    home = y.cpu()
+    if y.dtype is not torch.bfloat16:
+        return home.numpy()
+    import ml_dtypes
+
+    return home.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+
+def _receive_on_gpu(view: np.ndarray, raw: np.ndarray) -> tuple[Any, Callable[[], None]]:
+    there = _on_gpu(raw, raw.ctypes.data % 64)
+    offset = view.ctypes.data - raw.ctypes.data
+
+    def fetch() -> None:
+        raw[...] = there.cpu().numpy()
+
+    return _typed(there, view, offset), fetch
+
+
+CUDA = Backend("cuda", _to_gpu, _from_gpu, _receive_on_gpu, CUDA_LAYOUTS)
+BACKENDS = {backend.name: backend for backend in (CPU, SIMT, CUDA)}
+
+_current = [CPU]
+
+
+def current() -> Backend:
+    """The back end that check() and the public functions run on."""
+    return _current[-1]
+
+
+@contextlib.contextmanager
+def using(backend: Backend) -> Iterator[Backend]:
+    """Runs check() and the public functions on `backend`, NumPy's arrays included."""
+    with _core_of(backend), _public_functions_of(backend):
+        _current.append(backend)
+        try:
+            yield backend
+        finally:
+            _current.pop()
+
+
+@contextlib.contextmanager
+def _core_of(backend: Backend) -> Iterator[None]:
+    """For the interpreter `cudml._simt` runs in place of `cudml._core`."""
+    before = _backend.core
+    _backend.core = simt() if backend is SIMT else cudml._core
+    try:
+        yield
+    finally:
+        _backend.core = before
+
+
+@contextlib.contextmanager
+def _public_functions_of(backend: Backend) -> Iterator[None]:
+    """The public functions take NumPy's arrays to `backend` and their results home."""
+    if backend is CPU or isinstance(cudml.padding, functools.partial):
+        yield
+        return
+    real = {op: getattr(cudml, op) for op in OPERATORS}
+    for op, function in real.items():
+        setattr(cudml, op, functools.partial(_transported, op, function))
+    try:
+        yield
+    finally:
+        for op, function in real.items():
+            setattr(cudml, op, function)
+
+
+def exact_bits(op: str, results: Sequence[np.ndarray]) -> list[bytes]:
+    """What must equal on all back ends: all bits, but for D-MAX-6, if `op` is one of EXACT."""
+    if op == "max_pooling" and len(results) == 1 and results[0].dtype.kind not in "iu":
+        y = results[0].copy()
+        y[np.isnan(y)] = np.nan
+        y[y == 0] = 0
+        results = [y]
+    return [y.tobytes() for y in results]
+
+
+def _is_movable(a: Any) -> bool:
+    """A plain array that a CUDA library could hold, of a size that can be copied."""
+    if type(a) is not np.ndarray or a.ndim == 0 or a.size == 0 or a.dtype.byteorder == ">":
+        return False
+    if a.dtype.kind not in "fiu" and a.dtype.name != "bfloat16":
+        return False
+    covered = sum((n - 1) * abs(s) for n, s in zip(a.shape, a.strides, strict=True))
+    aligned = all(s >= 0 and s % a.itemsize == 0 for s in a.strides)
+    return aligned and a.ctypes.data % a.itemsize == 0 and covered < MOST_BYTES
+
+
+def _place(a: np.ndarray) -> tuple[Any, ...]:
+    return a.ctypes.data, a.shape, a.strides, a.dtype.name
+
+
+def _transported(op: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The call on the CPU, which refuses what must be, and then on the current back end.
+
+    The results are those of the latter; where the operator only copies they equal the CPU's.
+    """
+    backend = current()
+    if backend is CPU:
+        return real(*args, **kwargs)
+    try:
+        call = inspect.signature(real).bind(*args, **kwargs).arguments
+    except TypeError:
+        return real(*args, **kwargs)
+    inputs = {k: call[k] for k in ARRAYS if call.get(k) is not None}
+    out = call.get("out")
+    outs = list(out) if isinstance(out, (tuple, list)) else [] if out is None else [out]
+    places = {_place(a): a for a in (*inputs.values(), *outs) if _is_movable(a)}
+    if len([a for a in (*inputs.values(), *outs) if _is_movable(a)]) < len(inputs) + len(outs):
+        return real(*args, **kwargs)
+    moved = {place: backend.to(a) for place, a in places.items()}
+    home = real(*args, **kwargs)
+    expected = [np.array(y) for y in (home if isinstance(home, (tuple, list)) else [home])]
+    if not backend.takes(op, sum(y.size for y in expected)):
+        left[backend.name] += 1
+        return home
+    sent = {**call, **{k: moved[_place(a)] for k, a in inputs.items()}}
+    if outs:
+        sent["out"] = [moved[_place(a)] for a in outs] if len(outs) > 1 else moved[_place(outs[0])]
+    calls[backend.name] += 1
+    result = real(**sent)
+    results = [backend.back(y) for y in (result if isinstance(result, (tuple, list)) else [result])]
+    same = exact_bits(op, results) == exact_bits(op, expected)
+    assert op not in EXACT or same, f"{op}: not the CPU's bits"
+    for a, got in zip(outs, results, strict=False):
+        a[...] = got
+    if outs:
+        return home
+    return tuple(results) if isinstance(result, tuple) else results[0]

@@ -1,0 +1,336 @@
+"""Calls that reach every kernel of csrc/cuda in every element type, by family."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import cudml
+from harness import DTYPES, FLOATS, INTEGERS, data
+from pool_support import ceil_limit, floor_size
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Variables for as long as the block runs; the library reads them at every call."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def needs_of(family: str) -> dict[str, tuple[str, ...]]:
+    """The family's kernels, first choice first, and the predicates of each."""
+    return {kernel.name: kernel.predicates for kernel in cudml.kernels(family)}
+
+
+NEAR = ("contiguous", "permuted", "sliced", "misaligned")  # as a CUDA library would lay them out
+FAMILIES = ("pool", "max_pool_grad", "average_pool_grad", "pad", "mvn")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call of `op` without its arrays: their sizes by name, and the other arguments."""
+
+    name: str
+    op: str
+    shapes: dict[str, tuple[int, ...]]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = tuple(FLOATS)
+    layouts: tuple[str, ...] = NEAR
+    kind: str = "random"
+
+    def call(self, dtype: str) -> dict[str, Any]:
+        """All arguments by name, with arrays of this type."""
+        seed = zlib.crc32(self.name.encode())
+        arrays: dict[str, Any] = {}
+        for i, (name, shape) in enumerate(self.shapes.items()):
+            of_type = "float32" if self.arguments.get(f"{name}_wide") else dtype
+            arrays[name] = data(shape, of_type, seed + i, self.kind)
+        rest = {k: v for k, v in self.arguments.items() if not k.endswith("_wide")}
+        return {**arrays, **rest}
+
+
+# name: shape, geometry. Rows have tails of every kernel's vectors, planes too.
+GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "2x2 s2": ((2, 3, 7, 37), {"window_size": 2, "strides": 2}),
+    "2x2 s2 in whole vectors": ((1, 16, 8, 64), {"window_size": 2, "strides": 2}),
+    "2x2 s2 in rows of whole vectors": ((2, 3, 7, 48), {"window_size": 2, "strides": 2}),
+    "2x2 s2 and a pad after the last": (
+        (2, 2, 6, 32),
+        {"window_size": 2, "strides": 2, "end_padding": 1},
+    ),
+    "1x2x2 s2 in rows of whole vectors": (
+        (1, 2, 3, 6, 32),
+        {"window_size": (1, 2, 2), "strides": (1, 2, 2)},
+    ),
+    "2x2 s2 padded, with overhang": (
+        (1, 16, 9, 33),
+        {"window_size": 2, "strides": 2, "start_padding": 1, "output_sizes": "ceil"},
+    ),
+    "3x3 s2": ((2, 3, 9, 35), {"window_size": 3, "strides": 2}),
+    "3x3 s2 padded": (
+        (1, 16, 8, 64),
+        {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": 1},
+    ),
+    "3x3 s1 padded": (
+        (1, 8, 5, 41),
+        {"window_size": 3, "start_padding": 1, "end_padding": 1},
+    ),
+    "3x3 s1, one output row": ((1, 16, 3, 34), {"window_size": 3}),
+    "2 s2": ((2, 3, 75), {"window_size": 2, "strides": 2}),
+    "2 s2 along the rows of planes": (
+        (1, 16, 3, 64),
+        {"window_size": (1, 2), "strides": (1, 2)},
+    ),
+    "3 s2 padded": (
+        (2, 4, 64),
+        {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": 1},
+    ),
+    "3 s1 padded": ((2, 4, 71), {"window_size": 3, "start_padding": 1, "end_padding": 1}),
+    "2x2x2 s2": ((1, 16, 4, 6, 34), {"window_size": 2, "strides": 2}),
+    "1x2x2 s2": ((1, 4, 3, 6, 33), {"window_size": (1, 2, 2), "strides": (1, 2, 2)}),
+    "3x3x3 s2 padded": (
+        (1, 4, 5, 6, 17),
+        {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": (1, 0, 1)},
+    ),
+    "all different": (
+        (2, 6, 7, 9),
+        {
+            "window_size": (2, 3),
+            "strides": (2, 1),
+            "start_padding": (1, 0),
+            "end_padding": (0, 2),
+            "dilations": (1, 2),
+        },
+    ),
+    "three dimensions, all different": (
+        (1, 16, 4, 5, 6),
+        {
+            "window_size": (1, 2, 3),
+            "strides": (2, 1, 3),
+            "start_padding": (0, 1, 2),
+            "end_padding": (1, 0, 3),
+            "dilations": (1, 3, 2),
+        },
+    ),
+    "windows in the padding": (
+        (2, 4, 3, 2),
+        {"window_size": (2, 3), "start_padding": (3, 4), "end_padding": (5, 1)},
+    ),
+    "overhang, dilated": (
+        (1, 4, 8, 9),
+        {
+            "window_size": (3, 2),
+            "strides": (2, 4),
+            "start_padding": (1, 0),
+            "end_padding": (1, 3),
+            "dilations": (3, 2),
+            "output_sizes": (3, 4),
+        },
+    ),
+    "whole planes": ((3, 16, 9, 11), {"window_size": (9, 11)}),
+    "64 taps side by side": ((1, 8, 16, 24), {"window_size": 8, "strides": 8}),
+    "large windows that overlap": ((1, 4, 10, 12), {"window_size": (8, 9)}),
+    "more than 4096 taps": ((1, 1, 71, 61), {"window_size": (70, 60)}),
+    "one window in pieces": ((1, 2, 130, 131), {"window_size": (130, 131)}),
+    "one element": ((1, 1, 1, 1), {"window_size": 2, "end_padding": 1}),
+    "one dimension alone": ((41,), {"window_size": 3, "strides": 2, "axes": 0}),
+    "pooled dimensions among eight": (
+        (2, 3, 2, 2, 3, 5, 2, 4),
+        {"window_size": (2, 3, 2), "strides": (1, 2, 1), "axes": (1, 5, 7)},
+    ),
+    "three batch dimensions apart": (
+        (2, 5, 3, 6, 4),
+        {"window_size": 2, "strides": 2, "axes": (1, 3)},
+    ),
+}
+BIG = ("more than 4096 taps", "one window in pieces")
+
+
+def output_shape(shape: tuple[int, ...], geometry: dict[str, Any]) -> tuple[int, ...]:
+    """Sizes of the pooling's result by the floor rule, or by the rule the geometry names."""
+    axes = geometry.get("axes", tuple(range(2, len(shape))))
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    result = list(shape)
+    for i, a in enumerate(axes):
+        at = {k: v[i] if isinstance(v, tuple) else v for k, v in geometry.items() if k != "axes"}
+        numbers = (
+            shape[a], at["window_size"], at.get("strides", 1), at.get("start_padding", 0),
+            at.get("end_padding", 0), at.get("dilations", 1),
+        )  # fmt: skip
+        given = at.get("output_sizes")
+        result[a] = floor_size(*numbers) if given is None else given
+        if given == "ceil":
+            n, _, s, p0, _, _ = numbers
+            result[a] = min(ceil_limit(*numbers), -(-(n + p0) // s))
+    return tuple(result)
+
+
+def pool_cases() -> Iterator[Case]:
+    for k, (name, (shape, geometry)) in enumerate(GEOMETRIES.items()):
+        kind = ("random", "special", "exact")[k % 3]
+        layouts = NEAR[:2] if name in BIG else NEAR
+        integers = tuple(INTEGERS)
+        for indices in (False, True):
+            more = {"return_indices": True, "index_dtype": ("uint32", "int64", "uint64")[k % 3]}
+            arguments = {**geometry, **(more if indices else {})}
+            which = f"{name}, max" + (" with indices" if indices else "")
+            yield Case(which, "max_pooling", {"x": shape}, arguments, layouts=layouts, kind=kind)
+            yield Case(
+                f"{which}, integers", "max_pooling", {"x": shape}, arguments, integers,
+                layouts[:2], kind,
+            )  # fmt: skip
+        include = {**geometry, "include_padding": k % 2 == 0}
+        yield Case(f"{name}, average", "average_pooling", {"x": shape}, include, layouts=layouts)
+        norm = {**geometry, "p": (2, 1, 3)[k % 3]}
+        yield Case(f"{name}, norm", "lp_pooling", {"x": shape}, norm, layouts=layouts[:2])
+
+
+def grad_cases(op: str) -> Iterator[Case]:
+    for k, (name, (shape, geometry)) in enumerate(GEOMETRIES.items()):
+        if name in BIG:  # whose gradients the reference takes seconds for
+            continue
+        arguments = {key: v for key, v in geometry.items() if key != "output_sizes"}
+        grad = output_shape(shape, geometry)
+        if op == "max_pooling_grad":
+            shapes = {"x": shape, "grad": grad}
+            kind = ("random", "exact")[k % 2]
+        else:
+            shapes, kind = {"grad": grad}, "random"
+            arguments |= {"input_sizes": shape, "include_padding": k % 2 == 0}
+        yield Case(name, op, shapes, arguments, kind=kind)
+
+
+MODES = ("constant", "edge", "reflection", "symmetric", "wrap")
+SIZES = ("uint8", "int16", "bfloat16", "float32", "int64")  # one or two types of each size
+PADS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
+    "long rows": ((3, 2, 301), (0, 1, 3), (0, 0, 5)),
+    "long rows, whole vectors": ((2, 3, 320), (0, 1, 16), (0, 1, 32)),
+    "long rows, far pads": ((2, 300), (1, 700), (0, 650)),
+    "short rows": ((5, 4, 9), (1, 0, 2), (0, 1, 3)),
+    "short rows, whole vectors": ((5, 4, 16), (1, 0, 16), (0, 2, 16)),
+    "pads around planes of whole vectors": ((2, 5, 6, 16), (0, 1, 2, 0), (0, 2, 1, 0)),
+    "rows without pads": ((2, 3, 65), (0, 2, 0), (0, 1, 0)),
+    "one element": ((1,), (3,), (2,)),
+    "one row": ((700,), (5,), (300,)),
+    "sizes of one": ((1, 3, 1, 1), (2, 0, 3, 40), (1, 1, 0, 90)),
+    "no pads": ((4, 5, 6), (0, 0, 0), (0, 0, 0)),
+    "eight dimensions": (
+        (2, 1, 2, 3, 1, 2, 2, 3), (1, 0, 0, 0, 1, 0, 1, 2), (0, 1, 1, 0, 0, 1, 0, 1),
+    ),
+    "only pads": ((2, 3, 17), (9, 0, 300), (0, 11, 40)),
+}  # fmt: skip
+
+
+def pad_cases() -> Iterator[Case]:
+    for name, (shape, start, end) in PADS.items():
+        pads = {"start_padding": start, "end_padding": end}
+        mixed = tuple(MODES[(i + len(shape)) % 5] for i in range(len(shape)))
+        for mode in (*MODES, mixed):
+            label = mode if isinstance(mode, str) else "mixed"
+            arguments = {**pads, "mode": mode, "value": 3}
+            yield Case(
+                f"{name}, {label}", "padding", {"x": shape}, arguments, SIZES, kind="special"
+            )
+    rest = tuple(d for d in DTYPES["padding"] if d not in SIZES)
+    shape, start, end = PADS["short rows"]
+    pads = {"start_padding": start, "end_padding": end, "mode": "edge"}
+    yield Case("other types", "padding", {"x": shape}, pads, rest)
+
+
+# shape, axes, sizes of scale, sizes of bias
+GROUPS: dict[str, tuple[tuple[int, ...], Any, Any, Any]] = {
+    "short rows": ((37, 33), 1, (1, 33), (1, 33)),
+    "short rows in whole vectors": ((70, 128), 1, (1, 128), None),
+    "tiny rows": ((70, 3), 1, None, (1, 3)),
+    "rows of 512": ((9, 512), 1, (9, 1), (9, 1)),
+    "rows of 513": ((5, 513), 1, (1, 513), (5, 1)),
+    "rows of a warp": ((6, 1000), 1, (1, 1000), (1, 1000)),
+    "rows of a block": ((3, 2503), 1, (1, 2503), (1, 2503)),
+    "long rows of a block": ((2, 9000), 1, None, None),
+    "instances": ((2, 3, 5, 70), (2, 3), (1, 3, 1, 1), (1, 3, 1, 1)),
+    "groups of channels": ((2, 4, 3, 10, 13), (2, 3, 4), (1, 4, 3, 1, 1), (1, 4, 3, 1, 1)),
+    "batches": ((4, 3, 5, 70), (0, 2, 3), (1, 3, 1, 1), (1, 3, 1, 1)),
+    "columns": ((61, 40), 0, (1, 40), (1, 40)),
+    "columns with a tail": ((200, 9), 0, (1, 9), None),
+    "channels last": ((2, 70, 24), 1, (1, 1, 24), (1, 1, 24)),
+    "columns with scales of rows": ((30, 17), 0, (30, 1), (30, 17)),
+    "groups of channels, last": ((2, 15, 4, 6), (1, 3), (1, 1, 4, 6), (1, 1, 4, 6)),
+    "many rows of few columns": ((3000, 8), 0, None, None),
+    "one group": ((3, 40, 41), (0, 1, 2), (1, 1, 1), (3, 40, 41)),
+    "one group in parts": ((40001,), 0, (40001,), None),
+    "two groups in parts": ((2, 5, 2000), (1, 2), (1, 5, 1), (1, 5, 1)),
+    "every other axis": ((2, 3, 4, 5, 2), (0, 2, 4), (1, 3, 1, 5, 1), (1, 1, 4, 1, 1)),
+    "no axes": ((3, 9), (), (1, 9), (3, 1)),
+    "one element": ((1,), 0, (1,), (1,)),
+    "eight dimensions": ((2, 1, 3, 2, 1, 2, 2, 9), (7, 2, 4), (1, 1, 3, 1, 1, 2, 1, 9), (1,) * 8),
+}
+ACTIVATIONS = (None, ("leaky_relu", {"alpha": 0.125}), "gelu", "sigmoid")
+
+
+def mvn_cases() -> Iterator[Case]:
+    for k, (name, (shape, axes, scale, bias)) in enumerate(GROUPS.items()):
+        every = {"scale": scale, "bias": bias}
+        given = {key: sizes for key, sizes in every.items() if sizes is not None}
+        op, few = "mean_variance_normalization", NEAR[:1] + NEAR[3:]
+        for i, activation in enumerate(ACTIVATIONS):
+            arguments = {"axes": axes, "activation": activation}
+            shapes = {"x": shape, **(given if i < 3 else {})}
+            layouts = NEAR if i == 0 and name != "one group in parts" else few
+            yield Case(f"{name}, {activation}", op, shapes, arguments, layouts=layouts)
+        flags = ({"use_mean": False}, {"use_variance": False},
+                 {"use_mean": False, "use_variance": False})[k % 3]  # fmt: skip
+        yield Case(f"{name}, {flags}", op, {"x": shape, **given}, {"axes": axes, **flags},
+                   layouts=few)  # fmt: skip
+        wide = {"axes": axes, "epsilon": 0.5, "scale_wide": True, "bias_wide": True}
+        yield Case(f"{name}, wide scale", op, {"x": shape, **given}, wide,
+                   ("float16", *(f for f in FLOATS if f == "bfloat16")), few)  # fmt: skip
+
+
+CORE = {
+    "pool": (
+        "2x2 s2,", "2x2 s2 in whole vectors", "3x3 s2 padded", "3x3 s1 padded", "2 s2,",
+        "3 s2 padded", "3 s1 padded", "all different", "three dimensions, all different",
+        "whole planes", "64 taps side by side", "three batch dimensions apart",
+    ),
+    "max_pool_grad": ("2x2 s2 in whole", "3x3 s2 padded", "3x3 s1 padded", "all different"),
+    "average_pool_grad": ("2x2 s2 in whole", "3x3 s2 padded", "3x3 s1 padded", "all different"),
+    "pad": ("long rows, mixed", "long rows, whole vectors, constant", "long rows, reflection",
+            "short rows, symmetric", "short rows, whole vectors, edge",
+            "pads around planes of whole vectors, wrap"),
+    "mvn": ("short rows", "rows of a warp", "rows of a block", "instances", "columns,",
+            "channels last", "groups of channels, last", "two groups in parts",
+            "every other axis"),
+}  # fmt: skip
+
+
+def marks(family: str, case: Case) -> list[pytest.MarkDecorator]:
+    """Those of a few cases that make every kernel run; they run again in every build."""
+    few = any(case.name.startswith(name) for name in CORE[family])
+    if family == "mvn":
+        few &= case.name.endswith(("None", "gelu"))
+    return [pytest.mark.core, pytest.mark.small] if few else []
+
+
+def cases(family: str) -> list[Case]:
+    """All of a family's calls."""
+    return list({
+        "pool": pool_cases,
+        "max_pool_grad": lambda: grad_cases("max_pooling_grad"),
+        "average_pool_grad": lambda: grad_cases("average_pooling_grad"),
+        "pad": pad_cases,
+        "mvn": mvn_cases,
+    }[family]())  # fmt: skip

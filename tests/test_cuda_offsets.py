@@ -1,0 +1,119 @@
+"""CUDA kernels on tensors that reach beyond 2^31 elements, and on more work than a grid has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backends
+import cudml
+import harness
+from array_support import sparse
+from cudml import bounds
+from device_array import InterfaceArray, Memory
+from kernel_cases import FAMILIES, environment, needs_of
+
+FAR = 2**30  # elements from one to the next
+
+
+class Sparse(Memory):
+    """Device memory of which only the pages that are touched exist; they begin as zeros."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._pages = sparse(size, "uint8")
+        self.address = self._pages.ctypes.data
+
+    def __del__(self) -> None:
+        pass
+
+    def check(self) -> None:
+        pass
+
+
+def far_apart(shape: tuple[int, ...], dtype: Any) -> InterfaceArray:
+    """Zeros whose last dimension's elements are 2^30 apart; the others lie between them."""
+    kind = np.dtype(dtype)
+    steps = [int(np.prod(shape[a + 1 : -1])) for a in range(len(shape) - 1)]
+    strides = tuple(step * kind.itemsize for step in (*steps, FAR))
+    size = ((shape[-1] - 1) * FAR + int(np.prod(shape[:-1]))) * kind.itemsize
+    return InterfaceArray(Sparse(size), 0, shape, strides, kind)
+
+
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pool": ("max_pooling", {"x": (2, 3, 5), "window_size": 2, "start_padding": 1}),
+    "pool, average": ("average_pooling", {"x": (2, 3, 5), "window_size": (3,), "strides": 2}),
+    "pool, norm": ("lp_pooling", {"x": (2, 3, 2, 4), "window_size": 2}),
+    "max_pool_grad": ("max_pooling_grad", {"x": (2, 3, 5), "grad": (2, 3, 4), "window_size": 2}),
+    "average_pool_grad": (
+        "average_pooling_grad",
+        {"grad": (2, 3, 4), "input_sizes": (2, 3, 5), "window_size": 2},
+    ),
+    "pad": ("padding", {"x": (2, 3), "start_padding": (1, 2), "end_padding": 0, "mode": "edge"}),
+    "mvn": ("mean_variance_normalization", {"x": (6, 4), "axes": 1, "activation": "relu"}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("name", CALLS)
+def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
+    """Input and output; kernels that number elements in 32 bits say so, the others are right."""
+    op, given = CALLS[name]
+    is_array = {k: k in backends.ARRAYS for k in given}
+    call = {k: harness.data(v, dtype, 3) if is_array[k] else v for k, v in given.items()}
+    want = bounds.expected(op, **call)
+    refusals = {}
+    with backends.using(backends.SIMT):
+        kernels = list(needs_of(name.partition(",")[0]))
+        for kernel in kernels:
+            sent = dict(call)
+            for k in (k for k in call if is_array[k]):
+                sent[k] = far_apart(call[k].shape, dtype)
+                sent[k].view()[...] = call[k]
+            out = far_apart(want.values[0].shape, want.dtypes[0])
+            try:
+                with environment(CUDML_KERNEL=kernel):
+                    assert harness.called(backends.SIMT, op, {**sent, "out": out}) is out
+            except ValueError as error:
+                refusals[kernel] = str(error).partition("which needs that ")[2]
+                assert refusals[kernel], error
+                continue
+            verdict = bounds.compare([out.view().copy()], want)
+            assert verdict.ok, f"{kernel}: {verdict.message}"
+    assert len(refusals) < len(kernels)
+    if name not in ("pad", "mvn"):  # whose kernels hold offsets in 64 bits, or need other things
+        assert any("2^31" in need for need in refusals.values()), refusals
+
+
+@pytest.mark.parametrize("kernel", ["pool_window", "pool_generic"])
+def test_more_outputs_than_threads(kernel: str) -> None:
+    """Threads take several turns where the grid is cut short."""
+    x = harness.data((1, 1, 600, 601), "int8", 4)
+    want = cudml.max_pooling(x, 2)
+    with backends.using(backends.SIMT), environment(CUDML_KERNEL=kernel):
+        y = backends.SIMT.back(cudml.max_pooling(backends.SIMT.to(x), 2))
+    assert y.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "mvn"])
+@pytest.mark.bug("IDX-08", "PAD-05")
+def test_more_planes_than_a_grid_has_in_y(family: str) -> None:
+    """65537 planes of two elements."""
+    x = harness.data((65537, 1, 2), "float16", 5)
+    grad = harness.data((65537, 1, 1), "float16", 6)
+    op, call = {
+        "pool": ("max_pooling", {"x": x, "window_size": 2}),
+        "max_pool_grad": ("max_pooling_grad", {"x": x, "grad": grad, "window_size": 2}),
+        "average_pool_grad": (
+            "average_pooling_grad",
+            {"grad": grad, "input_sizes": x.shape, "window_size": 2},
+        ),
+        "pad": ("padding", {"x": x, "start_padding": (0, 0, 1), "end_padding": 0}),
+    }[family]
+    want = harness.called(backends.CPU, op, call)
+    with backends.using(backends.SIMT):
+        sent = {k: backends.SIMT.to(v) if k in backends.ARRAYS else v for k, v in call.items()}
+        y = backends.SIMT.back(harness.called(backends.SIMT, op, sent))
+    assert y.tobytes() == want.tobytes()

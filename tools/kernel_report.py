@@ -1,0 +1,218 @@
+"""The gates that the compiled CUDA kernels pass, without a GPU.
+
+    python tools/kernel_report.py check        compiles all architectures, compares with the budget
+    python tools/kernel_report.py write        the same, and rewrites the budget and its table
+    python tools/kernel_report.py wheel FILE   the wheel's size
+
+`check` compiles the kernels in build/, as for a wheel, which then takes these objects. With
+CUDML_KERNEL_REPORT set, the build puts `kernel_report.py compile` before nvcc, which turns warnings
+into errors and leaves what the compiler says of each kernel, and what its PTX must not hold, beside
+the object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cuda_toolkit
+import kernel_budget
+import ptx_lint
+from kernel_budget import BUDGET, REWRITE, ROOT, TABLE, TOTAL, Budget, Kernel
+
+WHEEL_BYTES = 8_000_000
+STRICT = ["-Werror", "all-warnings", "-Xcompiler=-Werror", "-Xptxas", "-v"]
+ENTRY = re.compile(r"Compiling entry function '([\w$]+)' for 'sm_(\w+)'")
+STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+USED = re.compile(r"Used (\d+) registers")
+SHARED = re.compile(r"(\d+) bytes smem")
+CHATTER = re.compile(r"ptxas info|^\s+\d+ bytes stack frame")
+
+Resources = dict[str, dict[str, list[int]]]  # kernel -> architecture -> the four numbers
+
+
+def resources(said: str) -> Resources:
+    """Registers, bytes of stack, spilled and shared of each kernel, from ptxas's own report."""
+    found: Resources = {}
+    numbers = [0, 0, 0, 0]
+    for line in said.splitlines():
+        if match := ENTRY.search(line):
+            numbers = [0, 0, 0, 0]
+            found.setdefault(match.group(1), {})[match.group(2)] = numbers
+        elif match := STACK.search(line):  # also of functions that are not inlined
+            stack, stored, loaded = map(int, match.groups())
+            numbers[1], numbers[2] = max(numbers[1], stack), numbers[2] + stored + loaded
+        elif match := USED.search(line):
+            shared = SHARED.search(line)
+            numbers[0], numbers[3] = int(match.group(1)), int(shared.group(1)) if shared else 0
+    return found
+
+
+def compile_one(command: list[str]) -> int:
+    """nvcc, strictly; what it says of the kernels goes into a file beside the object."""
+    target = Path(command[command.index("-o") + 1])
+    target.with_name(target.name + ".json").unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as kept:
+        keep = ["--keep", "--keep-dir", kept]
+        done = subprocess.run([*command, *STRICT, *keep], capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        rest = [line for line in said.splitlines() if not CHATTER.search(line)]
+        print("\n".join(rest), end="\n" if rest else "", flush=True)
+        if done.returncode:
+            return done.returncode
+        texts = [path.read_text() for path in sorted(Path(kept).glob("*.ptx"))]
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    content = {
+        "resources": resources(said),
+        "lint": [ptx_lint.uses(text) for text in texts],
+        "seconds": spent.ru_utime + spent.ru_stime,
+    }
+    target.with_name(target.name + ".json").write_text(json.dumps(content))
+    return 0
+
+
+def sources() -> list[str]:
+    return [path.name for path in sorted((ROOT / "csrc" / "cuda").glob("*.cu"))]
+
+
+def object_of(source: str) -> str:
+    """The object's name in the build folder."""
+    return f"cuda/cuda_{source}.o"
+
+
+def build() -> Path:
+    """Compiles the kernels for all architectures and returns the folder with the objects."""
+    import native_build  # needs what the compilation of one file does not
+
+    asked = {"CUDML_CUDA": "on", "CUDML_CUDA_ARCHS": "all", "CUDML_KERNEL_REPORT": "1"}
+    os.environ.update(asked)
+    return Path(native_build.build("_core", targets=[object_of(s) for s in sources()])).parent
+
+
+def reports(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each .cu file's name with what was left beside its object."""
+    for source in sources():
+        file = folder / f"{object_of(source)}.json"
+        if not file.exists():
+            raise SystemExit(f"kernel_report: {source} left no report; remove {folder}")
+        yield source, json.loads(file.read_text())
+
+
+def collect(found: list[tuple[str, dict[str, Any]]], nvcc: str) -> tuple[Budget, list[str]]:
+    """All kernels of the library, and what is wrong with their names or places."""
+    archs = list(cuda_toolkit.ALL_ARCHITECTURES)
+    compiled, wrong = Budget(nvcc, archs, {}), []
+    for source, report in found:
+        family = kernel_budget.family_of(source)
+        for symbol, by_arch in report["resources"].items():
+            name = kernel_budget.kernel_name(symbol)
+            if not name:
+                shown = kernel_budget.demangled(symbol)
+                wrong.append(f"{source}: {shown} is not named cudml::cuda::…_kernel")
+                name = shown
+            if not family:
+                wrong.append(f"{source}: its name begins with no family; it has kernels")
+            if symbol in compiled.kernels:
+                wrong.append(f"{source}: {name} is compiled in another file too")
+            if set(by_arch) != set(archs):
+                wrong.append(f"{source}: {name} is missing for some architectures")
+                continue
+            columns = zip(*(by_arch[arch] for arch in archs), strict=True)
+            compiled.kernels[symbol] = Kernel(family, name, *map(list, columns))
+    return compiled, wrong
+
+
+def forbidden(found: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    """What the lint refuses, with readable names."""
+    uses = [ptx for _, report in found for ptx in report["lint"]]
+    lines = []
+    for line in ptx_lint.problems(uses):
+        symbol, colon, rest = line.partition(": ")
+        lines.append(f"{kernel_budget.demangled(symbol)}{colon}{rest}")
+    return lines
+
+
+def read_budget() -> Budget:
+    if not BUDGET.exists():
+        return Budget("", list(cuda_toolkit.ALL_ARCHITECTURES), {})
+    return kernel_budget.load(BUDGET.read_text())
+
+
+def say(title: str, lines: list[str]) -> None:
+    if lines:
+        print("\n".join([f"\n{title}:", *(f"  {line}" for line in lines)]))
+
+
+def summary(compiled: Budget, found: list[tuple[str, dict[str, Any]]]) -> str:
+    kernels = compiled.kernels.values()
+    spilling = sum(any(k.spilled) for k in kernels)
+    most = max((r for k in kernels for r in k.registers), default=0)
+    spent = sorted(((one["seconds"], source) for source, one in found), reverse=True)
+    slowest = ", ".join(f"{source} {seconds:.0f}" for seconds, source in spent[:3])
+    return (
+        f"{len(kernels)} of at most {TOTAL} kernels for {len(compiled.architectures)} "
+        f"architectures, at most {most} registers, {spilling} kernels spill\n"
+        f"nvcc took {sum(s for s, _ in spent):.0f} s of CPU time in all ({slowest})"
+    )
+
+
+def report(is_writing: bool) -> int:
+    toolkit = cuda_toolkit.find()
+    if toolkit is None:
+        print("kernel_report: no CUDA toolkit was found; set CUDML_CUDA_HOME", file=sys.stderr)
+        return 2
+    begin = time.monotonic()
+    found = list(reports(build()))
+    compiled, wrong = collect(found, toolkit.version)
+    wrong += kernel_budget.too_many(compiled)
+    lint = forbidden(found)
+    if is_writing:
+        BUDGET.write_text(kernel_budget.dump(compiled))
+        TABLE.write_text(kernel_budget.table(compiled))
+    budget = read_budget()
+    grown = kernel_budget.problems(budget, compiled)
+    grown = [line for line in grown if line not in wrong]
+    if TABLE.exists() and TABLE.read_text() != kernel_budget.table(budget):
+        grown.append(f"{TABLE.relative_to(ROOT)} is not the table of the budget")
+    say("Kernels that break a rule", wrong)
+    say("PTX that tools/ptx_lint.py does not allow", lint)
+    say(f"Beyond tools/kernel_budget.json; if it is meant:  {REWRITE}", grown)
+    if budget.nvcc != compiled.nvcc and not is_writing:
+        print(f"\nThe budget is of nvcc {budget.nvcc}, this is {compiled.nvcc}: only the list of "
+              "kernels was compared.")  # fmt: skip
+    print(f"\n{summary(compiled, found)}; {time.monotonic() - begin:.0f} s")
+    return 1 if wrong or lint or grown else 0
+
+
+def wheel(path: Path) -> int:
+    size = path.stat().st_size
+    print(f"{path.name}: {size / 1e6:.2f} MB of at most {WHEEL_BYTES / 1e6:.0f}")
+    return 0 if size <= WHEEL_BYTES else 1
+
+
+def main(words: list[str]) -> int:
+    if words[:1] == ["compile"]:
+        return compile_one(words[1:])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="compile and compare with the budget")
+    commands.add_parser("write", help="compile and rewrite the budget")
+    commands.add_parser("wheel", help="the wheel's size").add_argument("file", type=Path)
+    options = parser.parse_args(words)
+    if options.command == "wheel":
+        return wheel(options.file)
+    return report(options.command == "write")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
