@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import inspect
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,8 +29,7 @@ OPERATORS = (
 )
 ARRAYS = ("x", "grad", "scale", "bias")
 EXACT = ("max_pooling", "padding")  # equal bits on every back end
-MOST_OUTPUTS = 10_000  # of a call that the interpreter of kernels runs, about as many threads
-OUTPUTS_OF_A_THREAD = {"mean_variance_normalization": 8}  # where it is more than one
+MOST_THREADS = 10_000  # of a call that the interpreter of kernels runs, by a rough estimate
 MOST_BYTES = 4 << 20  # of the memory that a call's arrays cover
 # What a simulated device is given; all that lies along the memory as a CUDA library would have it.
 SIMT_LAYOUTS = ("contiguous", "permuted", "sliced", "misaligned")
@@ -55,7 +55,7 @@ class Backend:
     """Where an operator runs: `to` makes its arrays from NumPy's, `back` brings results home.
 
     `receive` makes a stand-in for an output inside a buffer of bytes, and a function that brings
-    the buffer's bytes home. `layouts` and `most_outputs` say what it is asked to run; None is
+    the buffer's bytes home. `layouts` and `most_threads` say what it is asked to run; None is
     everything.
     """
 
@@ -64,16 +64,23 @@ class Backend:
     back: Callable[[Any], np.ndarray] = _same
     receive: Receive = lambda view, raw: (view, _nothing)
     layouts: tuple[str, ...] | None = None
-    most_outputs: int | None = None
+    most_threads: int | None = None
 
     def call(self, op: str, *args: Any, **kwargs: Any) -> Any:
         """Runs the public function `op`."""
         calls[self.name] += 1
         return getattr(cudml, op)(*args, **kwargs)
 
-    def takes(self, op: str, outputs: int) -> bool:
-        most = self.most_outputs
-        return most is None or outputs <= most * OUTPUTS_OF_A_THREAD.get(op, 1)
+    def takes(self, op: str, call: dict[str, Any], outputs: int) -> bool:
+        """Whether it is asked to run a call; some are too large for an interpreter."""
+        if self.most_threads is None:
+            return True
+        if op != "mean_variance_normalization":
+            return outputs <= self.most_threads
+        x, axes = call["x"], call["axes"]
+        axes = tuple(int(a) for a in (axes if np.iterable(axes) else (axes,)))
+        groups = x.size // max(1, math.prod(x.shape[a] for a in axes))
+        return outputs // 8 + groups * (256 if x.itemsize == 8 else 32) <= 6 * self.most_threads
 
 
 CPU = Backend("cpu")
@@ -104,7 +111,7 @@ SIMT = Backend(
     _home,
     _receive_simulated,
     SIMT_LAYOUTS,
-    MOST_OUTPUTS,
+    MOST_THREADS,
 )
 
 
@@ -201,7 +208,7 @@ def using(backend: Backend) -> Iterator[Backend]:
 def _core_of(backend: Backend) -> Iterator[None]:
     """For the interpreter `cudml._simt` runs in place of `cudml._core`."""
     before = _backend.core
-    _backend.core = simt() if backend is SIMT else cudml._core
+    _backend.core = simt() if backend.name == "simt" else cudml._core
     try:
         yield
     finally:
@@ -264,13 +271,15 @@ def _transported(op: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -
     inputs = {k: call[k] for k in ARRAYS if call.get(k) is not None}
     out = call.get("out")
     outs = list(out) if isinstance(out, (tuple, list)) else [] if out is None else [out]
-    places = {_place(a): a for a in (*inputs.values(), *outs) if _is_movable(a)}
-    if len([a for a in (*inputs.values(), *outs) if _is_movable(a)]) < len(inputs) + len(outs):
+    arrays = [*inputs.values(), *outs]
+    if not all(_is_movable(a) for a in arrays):
+        left[backend.name] += 1
         return real(*args, **kwargs)
+    places = {_place(a): a for a in arrays}
     moved = {place: backend.to(a) for place, a in places.items()}
     home = real(*args, **kwargs)
     expected = [np.array(y) for y in (home if isinstance(home, (tuple, list)) else [home])]
-    if not backend.takes(op, sum(y.size for y in expected)):
+    if not backend.takes(op, call, sum(y.size for y in expected)):
         left[backend.name] += 1
         return home
     sent = {**call, **{k: moved[_place(a)] for k, a in inputs.items()}}

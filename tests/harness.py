@@ -103,7 +103,7 @@ def check(
     call = inspect.signature(getattr(reference, op)).bind(*args, **kwargs).arguments
     arrays = {k: v for k, v in call.items() if k in ARRAYS and v is not None}
     want = bounds.expected(op, **call)
-    if not backend.takes(op, sum(v.size for v in want.values)):
+    if not backend.takes(op, call, sum(v.size for v in want.values)):
         left[backend.name] += 1
         return want
     for layout in layouts if backend.layouts is None else _shared(layouts, backend.layouts):

@@ -265,7 +265,6 @@ def test_very_many_groups_of_an_odd_size() -> None:
     assert same_bits(normalize(x.reshape(-1, 1), axes=1), np.zeros((3 * 2**21, 1), np.float16))
 
 
-@pytest.mark.small
 @pytest.mark.bug("IDX-04")
 @pytest.mark.decision("D-TEN-6")
 def test_scale_far_away() -> None:

@@ -39,7 +39,6 @@ def test_both_sides_with_several_folds() -> None:
     assert y.tolist() == [1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2]
 
 
-@pytest.mark.small
 @pytest.mark.bug("PAD-03")
 @pytest.mark.decision("D-TEN-4")
 @pytest.mark.parametrize("mode", MODES)

@@ -195,7 +195,6 @@ def test_gradients_need_axes_for_other_ranks(rank: int) -> None:
     assert same_bits(cudml.average_pooling_grad(x, x.shape, 1, axes=[-1]), x)
 
 
-@pytest.mark.small
 @pytest.mark.parametrize(
     ("axes", "error", "fragments"),
     [

@@ -78,7 +78,6 @@ def test_changing_one_plane_changes_no_other(name: str) -> None:
         assert same_bits(after[untouched], before[untouched])
 
 
-@pytest.mark.small
 @pytest.mark.parametrize("name", FORWARD)
 def test_one_image_of_many(name: str) -> None:
     x = data((64, 3, 7, 9), "float32", seed=4)

@@ -16,9 +16,12 @@ PIP_PACKAGES = [
     for part in ("cuda-nvcc", "nvvm", "cuda-cccl", "cuda-runtime", "cuda-crt")
 ]
 HEADER_PACKAGES = ["nvidia-cuda-runtime==13.0.*", "nvidia-cuda-crt==13.0.*"]
+# Every architecture that the kernels are compiled for in continuous integration.
 ALL_ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
-# Some are assembled from an older one's PTX where that is built too: the kernels use nothing newer,
-# and half of the compiler's passes are saved.
+# What a wheel holds: sm_86 and sm_89 run the code of sm_80.
+WHEEL_ARCHITECTURES = ["75", "80", "90", "100", "120"]
+# Assembled from an older one's PTX where that is built too: the kernels use nothing newer, and the
+# compiler goes over them less often.
 PTX_OF = {"86": "80", "89": "80", "100": "90", "120": "90"}
 
 
@@ -66,7 +69,7 @@ def architectures() -> list[str]:
     """CUDML_CUDA_ARCHS ("all" or a list such as "80,90"), else this machine's GPUs, else 90."""
     asked = os.environ.get("CUDML_CUDA_ARCHS", "")
     if asked == "all":
-        return ALL_ARCHITECTURES
+        return WHEEL_ARCHITECTURES
     if asked:
         return [arch for arch in re.split(r"[,; ]+", asked) if arch]
     try:

@@ -58,19 +58,37 @@ def resources(said: str) -> Resources:
     return found
 
 
+def assemble(nvcc: Path, kept: Path) -> tuple[int, str]:
+    """Assembles for the architectures that no wheel holds; the status and what ptxas says."""
+    said = ""
+    for arch in sorted(set(cuda_toolkit.ALL_ARCHITECTURES) - set(cuda_toolkit.WHEEL_ARCHITECTURES)):
+        for ptx in kept.glob(f"*.compute_{cuda_toolkit.PTX_OF[arch]}.ptx"):
+            words = [nvcc.with_name("ptxas"), f"-arch=sm_{arch}", "-v", "--warning-as-error"]
+            words += [ptx, "-o", kept / f"{arch}.cubin"]
+            done = subprocess.run(words, capture_output=True, text=True)
+            said += done.stdout + done.stderr
+            if done.returncode:
+                return done.returncode, said
+    return 0, said
+
+
 def compile_one(command: list[str]) -> int:
     """nvcc, strictly; what it says of the kernels goes into a file beside the object."""
     target = Path(command[command.index("-o") + 1])
     target.with_name(target.name + ".json").unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as kept:
-        keep = ["--keep", "--keep-dir", kept]
-        done = subprocess.run([*command, *STRICT, *keep], capture_output=True, text=True)
-        said = done.stdout + done.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder)
+        strict = [*command, *STRICT, "--keep", "--keep-dir", folder]
+        done = subprocess.run(strict, capture_output=True, text=True)
+        status, said = done.returncode, done.stdout + done.stderr
+        if status == 0:
+            status, more = assemble(Path(command[0]), kept)
+            said += more
         rest = [line for line in said.splitlines() if not CHATTER.search(line)]
         print("\n".join(rest), end="\n" if rest else "", flush=True)
-        if done.returncode:
-            return done.returncode
-        texts = [path.read_text() for path in sorted(Path(kept).glob("*.ptx"))]
+        if status:
+            return status
+        texts = [path.read_text() for path in sorted(kept.glob("*.ptx"))]
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     content = {
         "resources": resources(said),

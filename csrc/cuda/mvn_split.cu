@@ -3,6 +3,7 @@
 #include "cuda/mvn_split.cuh"
 
 namespace cudml::cuda {
+
 void mvn_split(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                const Target& target) {
   const MvnParts cut = mvn_split_parts(plan, choice.geometry.blocks);

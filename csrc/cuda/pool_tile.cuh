@@ -30,9 +30,6 @@ template <class T, class Tile>
 struct TileRows {
   T v[Tile::kInH][Tile::kInW];
 
-  // Every load is made, from some element that is real, and then replaced where it stands outside:
-  // one stretch of code without branches keeps all loads in flight.
-
   /// Loads rows of which at least the bodies lie inside, in vectors of kN.
   template <int kLead, int kN>
   __device__ __forceinline__ void load(const T* plane, int32_t step, int32_t ih, int32_t iw,
@@ -40,19 +37,19 @@ struct TileRows {
 #pragma unroll
     for (int r = 0; r < Tile::kInH; ++r) {
       const bool is_real = uint32_t(ih + r) < uint32_t(in_h);
-      const T* row = plane + int64_t{is_real ? ih + r : 0} * step + iw;
+      const T* row = plane + int64_t{ih + r} * step + iw;
 #pragma unroll
-      for (int i = 0; i < Tile::kInW; ++i) {
-        if (i >= kLead && i < kLead + Tile::kBody) continue;
-        const bool is_inside = uint32_t(iw + i) < uint32_t(in_w);
-        const T tap = row[is_inside ? i : kLead];
-        v[r][i] = is_real && is_inside ? tap : filler;
-      }
+      for (int i = 0; i < Tile::kInW; ++i)
+        if (i < kLead || i >= kLead + Tile::kBody)
+          v[r][i] = is_real && uint32_t(iw + i) < uint32_t(in_w) ? row[i] : filler;
 #pragma unroll
       for (int i = 0; i < Tile::kBody; i += kN) {
-        const Vector<T, kN> taps = load_vector<kN>(row + kLead + i);
+        Vector<T, kN> taps;
 #pragma unroll
-        for (int j = 0; j < kN; ++j) v[r][kLead + i + j] = is_real ? taps.v[j] : filler;
+        for (int j = 0; j < kN; ++j) taps.v[j] = filler;
+        if (is_real) taps = load_vector<kN>(row + kLead + i);
+#pragma unroll
+        for (int j = 0; j < kN; ++j) v[r][kLead + i + j] = taps.v[j];
       }
     }
   }
@@ -63,13 +60,10 @@ struct TileRows {
 #pragma unroll
     for (int r = 0; r < Tile::kInH; ++r) {
       const bool is_real = uint32_t(ih + r) < uint32_t(in_h);
-      const T* row = plane + int64_t{is_real ? ih + r : 0} * step;
+      const T* row = plane + int64_t{ih + r} * step + iw;
 #pragma unroll
-      for (int i = 0; i < Tile::kInW; ++i) {
-        const bool is_inside = uint32_t(iw + i) < uint32_t(in_w);
-        const T tap = row[is_inside ? iw + i : 0];
-        v[r][i] = is_real && is_inside ? tap : filler;
-      }
+      for (int i = 0; i < Tile::kInW; ++i)
+        v[r][i] = is_real && uint32_t(iw + i) < uint32_t(in_w) ? row[i] : filler;
     }
   }
 };

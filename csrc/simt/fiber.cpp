@@ -16,7 +16,6 @@ namespace cudml::simt {
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4 << 10;
-constexpr size_t kSpare = 32;  // fibers by which the threads of one block lag behind the last's
 
 Fiber* previous = nullptr;  // where the switch under way came from
 
@@ -101,7 +100,8 @@ void switch_fiber(Fiber& from, Fiber& to, bool is_last) {
 void enter_fiber() { arrive(nullptr); }
 
 void FiberPool::reserve(size_t count) {
-  if (is_tsan()) count += kSpare;  // few: each order costs time in proportion
+  if (is_tsan()) count *= 2;
+  in_turn_ = count;  // no more than needed: each order costs time in proportion
   if (fibers_.size() >= count) return;
   free_.clear();
   const size_t old = fibers_.size();
@@ -119,7 +119,7 @@ void FiberPool::reserve(size_t count) {
 }
 
 Fiber* FiberPool::take() {
-  if (is_tsan()) return &fibers_[next_++ % fibers_.size()];
+  if (is_tsan()) return &fibers_[next_++ % in_turn_];
   Fiber* fiber = free_.back();
   free_.pop_back();
   return fiber;

@@ -27,8 +27,8 @@ void switch_fiber(Fiber& from, Fiber& to, bool is_last);
 /// To be called first in `entry`.
 void enter_fiber();
 
-/// Stacks, the one used last first. With ThreadSanitizer each in turn, so that a thread and the one
-/// of the same number in the next block are different fibers to it.
+/// Stacks, the one used last first. With ThreadSanitizer each in turn: neighbouring blocks share no
+/// fiber, since whatever a fiber saw in an earlier block would count as ordered.
 class FiberPool {
  public:
   /// Provides for `count` fibers at once; called while no fiber runs.
@@ -40,8 +40,8 @@ class FiberPool {
 
  private:
   std::vector<Fiber> fibers_;
-  std::vector<Fiber*> free_;  // ordinary builds
-  size_t next_ = 0;           // ThreadSanitizer
+  std::vector<Fiber*> free_;       // ordinary builds
+  size_t next_ = 0, in_turn_ = 0;  // ThreadSanitizer
 };
 
 }  // namespace cudml::simt
