@@ -38,7 +38,8 @@ bool is_known(std::string_view name) {
 template <class Plan>
 std::string names_of(Kernels<Plan> kernels) {
   std::string text;
-  for (const Kernel<Plan>& kernel : kernels) text += (text.empty() ? "" : ", ") + std::string(kernel.name);
+  for (const Kernel<Plan>& kernel : kernels)
+    text += (text.empty() ? "" : ", ") + std::string(kernel.name);
   return text;
 }
 
@@ -132,8 +133,8 @@ Situation situation_of_architecture(const char* op, const std::string& name) {
     if (name == a.name) return a.usual;
     names += (names.empty() ? "" : ", ") + std::string(a.name);
   }
-  refuse(op, ": device is \"", name, "\"; it must be \"cpu\", \"cuda\", \"cuda:<number>\" or one of ",
-         names);
+  refuse(op, ": device is \"", name,
+         "\"; it must be \"cpu\", \"cuda\", \"cuda:<number>\" or one of ", names);
 }
 
 }  // namespace cudml::cuda

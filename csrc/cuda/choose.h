@@ -14,7 +14,7 @@ namespace cudml::cuda {
 
 /// What a choice depends on beside the plan: the GPU, and where the arrays begin.
 struct Situation {
-  int compute_capability = 90;      // 10 * major + minor
+  int compute_capability = 90;  // 10 * major + minor
   int multiprocessors = 132;
   int64_t shared_bytes = 227 << 10;  // of one block, opted in
   int64_t l2_bytes = 50 << 20;
@@ -39,7 +39,7 @@ inline constexpr int kMostPredicates = 6;
 /// One kernel of a family. It can take a plan where all its predicates hold.
 template <class Plan>
 struct Kernel {
-  const char* name;  // unique over all families: "mvn_warp", "pool_tile"
+  const char* name;                        // unique over all families: "mvn_warp", "pool_tile"
   Predicate<Plan> needs[kMostPredicates];  // ends at the first without a name
   Geometry (*geometry)(const Plan& plan, const Situation& situation);
 

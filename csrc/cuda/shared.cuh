@@ -10,7 +10,7 @@
 // A host executor's cuda_runtime.h brings its own.
 #ifndef DEVICE_SHARED
 #define DEVICE_SHARED(name, type) __shared__ std::type_identity_t<type> name
-#define DYNAMIC_SHARED(name, type)                        \
+#define DYNAMIC_SHARED(name, type)                       \
   extern __shared__ __align__(16) char cudml_dynamic_[]; \
   type* const name = reinterpret_cast<type*>(cudml_dynamic_)
 #endif
