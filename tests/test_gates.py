@@ -275,7 +275,8 @@ def test_the_real_compiler(tmp_path: Path, line: str, status: int) -> None:
         return
     left = json.loads((tmp_path / "bad.cu.o.json").read_text())
     (by_arch,) = left["resources"].values()
-    assert by_arch.keys() == {"90"} and by_arch["90"][0] > 0
+    assert by_arch.keys() == {"75", "90"}  # sm_75 is assembled from the PTX that is kept
+    assert by_arch["90"][0] > 0 and by_arch["75"][0] > 0
     found = {i for uses in left["lint"] for counts in uses.values() for i in counts}
     assert "div.approx.f32" in found
     assert any(re.fullmatch(r"(atom|red)\.global\.add\.f32", i) for i in found)
