@@ -1,5 +1,5 @@
-// Conversions between stored elements and what they are computed in, by the device's instructions.
-// They give the values of core/scalar.h; which NaN a NaN becomes may differ.
+// Conversions of whole vectors between stored elements and what they are computed in, two at a
+// time. They give the values of core/scalar.h.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,24 +9,6 @@
 #include "cuda/vector.cuh"
 
 namespace cudml::cuda {
-
-template <class T>
-__device__ __forceinline__ Acc<T> widen(T value) {
-  if constexpr (std::is_same_v<T, Float16>)
-    return __half2float(std::bit_cast<__half>(value.bits));
-  else
-    return load_as_acc(value);
-}
-
-template <class T>
-__device__ __forceinline__ T narrow(Acc<T> value) {
-  if constexpr (std::is_same_v<T, Float16>)
-    return {std::bit_cast<uint16_t>(__float2half_rn(value))};
-  else if constexpr (std::is_same_v<T, BFloat16>)
-    return {std::bit_cast<uint16_t>(__float2bfloat16_rn(value))};
-  else
-    return value;
-}
 
 /// A vector of sixteen-bit floats as the registers that hold it, two in each.
 template <int kN>

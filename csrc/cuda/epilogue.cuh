@@ -22,7 +22,7 @@ struct Parameter {
   __device__ __forceinline__ Acc<T> at(int64_t offset) const {
     if (!data) return absent;
     return is_wide ? static_cast<const Acc<T>*>(data)[offset]
-                   : widen(static_cast<const T*>(data)[offset]);
+                   : load_as_acc(static_cast<const T*>(data)[offset]);
   }
 };
 

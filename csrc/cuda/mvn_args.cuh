@@ -138,9 +138,9 @@ struct MvnArgs {
   /// One element of the result.
   __device__ __forceinline__ void write(const MvnOffsets& at,
                                         const Normalizer<A>& normalizer) const {
-    A value[1] = {normalizer(widen(x[at.x])) * scale.at(at.scale) + bias.at(at.bias)};
+    A value[1] = {normalizer(load_as_acc(x[at.x])) * scale.at(at.scale) + bias.at(at.bias)};
     activate(value);
-    y[at.y] = narrow<T>(value[0]);
+    y[at.y] = store_as<T>(value[0]);
   }
 };
 

@@ -56,7 +56,7 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
   T tail = {};
   if (row.has_tail()) {
     tail = row.load(row.tail());
-    sum += widen(tail);
+    sum += load_as_acc(tail);
   }
   Normalizer<A> normalizer;
   if (args.has_statistics()) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
     if (args.use_mean) pivot = pivot_of<A>(block_all_sum(double(sum), first_scratch), shape.length);
     PivotSums<A> part;
     slots.for_each(row, [&](RowSlot<T>& slot, uint32_t) { part.add(slot, pivot); });
-    if (row.has_tail()) part.add(widen(tail), pivot);
+    if (row.has_tail()) part.add(load_as_acc(tail), pivot);
     const TwoSums sums = block_all_sum(part.wide(), second_scratch);
     normalizer = args.normalizer(args.moments(shape.length, pivot, sums.first, sums.second));
   }

@@ -11,7 +11,9 @@ template <class T>
 __device__ Moments<Acc<T>> group_moments(const MvnArgs<T>& args, const MvnOffsets& group) {
   using A = Acc<T>;
   constexpr int64_t kTile = 16 * kMvnThreads;
-  const auto read = [&](int64_t i) { return widen(args.x[group.x + args.reduced.at_any(i).x]); };
+  const auto read = [&](int64_t i) {
+    return load_as_acc(args.x[group.x + args.reduced.at_any(i).x]);
+  };
   Moments<A> moments;
   for (int64_t first = threadIdx.x; first < args.group_size; first += kTile) {
     const int64_t end = min(first + kTile, args.group_size);

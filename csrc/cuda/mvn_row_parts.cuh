@@ -161,14 +161,14 @@ struct MvnRow {
 
   /// The single element at position i.
   __device__ __forceinline__ void store(T x, uint32_t i, const Normalizer<A>& n) const {
-    A v[1] = {n(widen(x))};
+    A v[1] = {n(load_as_acc(x))};
     if constexpr (kVaries)
       v[0] = v[0] * args.scale.at(group.scale + shape.offset(shape.scale, i)) +
              args.bias.at(group.bias + shape.offset(shape.bias, i));
     else
       v[0] = v[0] * scale + bias;
     if constexpr (kActivates) args.activate(v);
-    args.y[group.y + shape.offset(shape.y, i)] = narrow<T>(v[0]);
+    args.y[group.y + shape.offset(shape.y, i)] = store_as<T>(v[0]);
   }
 
  private:

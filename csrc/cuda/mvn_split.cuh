@@ -63,7 +63,7 @@ __device__ __forceinline__ int load_tile(const MvnArgs<T>& args, const T* x, boo
     for (int j = 0; j < kTile * kN; ++j) {
       const uint32_t at = first + uint32_t(j) * kMvnThreads + threadIdx.x;
       if (at >= end) break;
-      v[j] = widen(x[args.reduced.at(at).x]);
+      v[j] = load_as_acc(x[args.reduced.at(at).x]);
       ++count;
     }
   }
@@ -87,7 +87,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_split_moments_kernel(const Mv
   // What vectors leave over at the end of a group.
   const uint32_t rest = part.end % kN;
   if (split.is_x_packed && threadIdx.x < rest) {
-    const A v[1] = {widen(x[args.reduced.at(part.end - rest + threadIdx.x).x])};
+    const A v[1] = {load_as_acc(x[args.reduced.at(part.end - rest + threadIdx.x).x])};
     moments = MergeMoments{}(moments, tile_moments(args, v, 1));
   }
   moments = block_reduce<kMvnThreads>(moments, MergeMoments{});

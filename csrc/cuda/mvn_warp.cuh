@@ -60,7 +60,7 @@ struct MvnWarpRows {
 
   __device__ __forceinline__ A pivot(int b) const {
     const Row r = row(b);
-    A sum = r.has_tail() ? widen(tail[b]) : A(0);
+    A sum = r.has_tail() ? load_as_acc(tail[b]) : A(0);
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
       if (r.slot(s) < r.slots) sum += slot_sum(slot[b][s]);
@@ -73,7 +73,7 @@ struct MvnWarpRows {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
       if (r.slot(s) < r.slots) part.add(slot[b][s], pivot);
-    if (r.has_tail()) part.add(widen(tail[b]), pivot);
+    if (r.has_tail()) part.add(load_as_acc(tail[b]), pivot);
     return warp_all_sum(part.wide(), int(lanes));
   }
 

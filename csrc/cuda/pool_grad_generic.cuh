@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kPoolGradThreads, 2)
         const Acc<T> count = Acc<T>(counted_at(f, 0, a) * counted_at(f, 1, b));
         const T* const row = from + a * f.y.space[0] + b * f.y.space[1];
         for (int64_t c = columns.first; c <= columns.last; c += columns.step)
-          sum.add(widen(row[c * f.y.space[2]]) / (count * Acc<T>(counted_at(f, 2, c))));
+          sum.add(load_as_acc(row[c * f.y.space[2]]) / (count * Acc<T>(counted_at(f, 2, c))));
       }
     result[p.offset(plan.result)] = sum.result();
   }
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kPoolGradThreads)
         const int64_t row = a * f.y.space[0] + b * f.y.space[1];
         for (int64_t c = columns.first; c <= columns.last; c += columns.step)
           if (winners.is(line + c * f.indices.space[2], own))
-            sum.add(widen(from[row + c * f.y.space[2]]));
+            sum.add(load_as_acc(from[row + c * f.y.space[2]]));
       }
     result[p.offset(plan.result)] = sum.result();
   }

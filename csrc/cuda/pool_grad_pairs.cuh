@@ -70,9 +70,10 @@ __device__ __forceinline__ void give_to_winners(const T* top_row, const T* botto
   const Vector<T, kN> bottom = load_columns<kN>(bottom_row, below ? columns : 0);
 #pragma unroll
   for (int i = 0; i < kN; i += 2) {
-    const int winner = winner_of(widen(top.v[i]), widen(top.v[i + 1]), widen(bottom.v[i]),
-                                 widen(bottom.v[i + 1]), i + 1 < columns, below);
-    const float value = widen(grad.v[i / 2]);
+    const int winner =
+        winner_of(load_as_acc(top.v[i]), load_as_acc(top.v[i + 1]), load_as_acc(bottom.v[i]),
+                  load_as_acc(bottom.v[i + 1]), i + 1 < columns, below);
+    const float value = load_as_acc(grad.v[i / 2]);
 #pragma unroll
     for (int tap = 0; tap < 4; ++tap) rows[tap / 2][i + tap % 2] = tap == winner ? value : 0;
   }
@@ -86,7 +87,7 @@ __device__ __forceinline__ void give_to_all(const GradPairs& pairs, const PairPl
 #pragma unroll
   for (int k = 0; k < kWindows; ++k) {
     const int32_t o = p.column * kWindows + k;
-    float value = widen(grad.v[k]);
+    float value = load_as_acc(grad.v[k]);
     if (p.cell <= pairs.axis[1].full_last && o <= pairs.axis[2].full_last)
       value *= pairs.inverse;
     else if (k < windows)

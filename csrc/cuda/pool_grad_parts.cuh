@@ -23,7 +23,7 @@ struct GradSum {
     run = 0;
   }
   __device__ T result() const {
-    return narrow<T>(terms < 1024 ? run : Acc<T>(carried + double(run)));
+    return store_as<T>(terms < 1024 ? run : Acc<T>(carried + double(run)));
   }
 };
 

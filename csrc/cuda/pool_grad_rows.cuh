@@ -74,7 +74,7 @@ __device__ __forceinline__ void store_columns(T* to, int32_t begin, int32_t end,
                                               const float (&sums)[kN]) {
   Vector<T, kN> vector;
 #pragma unroll
-  for (int v = 0; v < kN; ++v) vector.v[v] = narrow<T>(sums[v]);
+  for (int v = 0; v < kN; ++v) vector.v[v] = store_as<T>(sums[v]);
   if (begin <= 0 && end >= kN) return store_vector(to, vector);
 #pragma unroll
   for (int v = 0; v < kN; ++v)
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
         float sum = 0;
         // Where all windows above count the same, their sum is divided, once.
         for_lines(rows, c.row, [&](int32_t line, int32_t, int32_t slice, int32_t row) {
-          const float g = widen(from[line]);
+          const float g = load_as_acc(from[line]);
           sum += c.row.is_full ? g : g / divisor_of(rows, slice, row, o);
         });
         if (c.row.is_full)
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kPoolGradThreads)
       for_lines(rows, c.row, [&](int32_t line, int32_t won, int32_t, int32_t) {
         for (int32_t o = c.windows.first; o <= c.windows.last; ++o) {
           const uint32_t place = winners[won + o * rows.winners.space[2]] - own;
-          const float g = widen(grad[line + o * rows.grad.space[2]]);
+          const float g = load_as_acc(grad[line + o * rows.grad.space[2]]);
 #pragma unroll
           for (int v = 0; v < kN; ++v)
             if (place == uint32_t(v)) sums[v] += g;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
           const float scale = is_full ? rows.inverse : 1 / divisor_of(rows, slice, row, o);
           const Vector<T, kN> g = load_vector<kN>(from + line + o * rows.grad.space[2]);
 #pragma unroll
-          for (int v = 0; v < kN; ++v) sums[v] += widen(g.v[v]) * scale;
+          for (int v = 0; v < kN; ++v) sums[v] += load_as_acc(g.v[v]) * scale;
         }
       });
       const int32_t to = p.plane * rows.result.batch[1] + p.column * rows.result.space[2];
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
             const Vector<uint32_t, kPart> winner = load_vector<kPart>(here + part);
 #pragma unroll
             for (int v = 0; v < kPart; ++v)
-              if (winner.v[v] == own) sums[part + v] += widen(g.v[part + v]);
+              if (winner.v[v] == own) sums[part + v] += load_as_acc(g.v[part + v]);
           }
         }
       });
