@@ -42,10 +42,10 @@ def _python_blocks() -> list[str]:
 
 
 def test_readme_has_its_python_blocks() -> None:
-    assert len(_python_blocks()) == 2
+    assert len(_python_blocks()) == 3
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", range(3))
 def test_readme_code_runs(number: int) -> None:
     exec(compile(_python_blocks()[number], f"README block {number}", "exec"), {})
 
@@ -76,7 +76,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
     thing = _public()[name]
     if isinstance(thing, type) and issubclass(thing, Exception):
         return
-    methods = [n for n in ("compile", "describe") if n in vars(thing)]
+    methods = [n for n in ("compile", "describe", "__call__") if n in vars(thing)]
     assert _run_examples(thing, name, recurse=True) == 1 + len(methods)
 
 

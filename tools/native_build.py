@@ -23,6 +23,7 @@ COMMON = ["-std=c++20", f"-I{CSRC}"]
 GXX = [
     *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result
+    "-DNDEBUG",
 ]
 DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
 # Vector loops as -O3 makes them, without its copies of loops.

@@ -1,6 +1,7 @@
 // Python arguments to the fields of a Desc.
 #include "bindings/arguments.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -20,9 +21,15 @@ py::handle from_numpy(const char* name) {
 }
 
 bool is_bool(py::handle object) {
+  if (PyBool_Check(object.ptr())) return true;
   if (PyLong_CheckExact(object.ptr()) || PyFloat_CheckExact(object.ptr())) return false;
   static const py::handle type = from_numpy("bool_");
-  return PyBool_Check(object.ptr()) || py::isinstance(object, type);
+  return py::isinstance(object, type);
+}
+
+/// Whether a str is exactly this ASCII text.
+bool is_ascii(py::handle text, const char* ascii) {
+  return PyUnicode_CompareWithASCIIString(text.ptr(), ascii) == 0;
 }
 
 /// NumPy's complex scalars, which would drop their imaginary part when asked for a float.
@@ -57,8 +64,9 @@ Py_ssize_t length_of(py::handle sequence) {
   return length;
 }
 
-/// A private copy: the caller's list may change while __index__ runs.
+/// A private copy: the caller's list may change while __index__ runs. A tuple cannot.
 py::tuple copy_of(py::handle sequence, Py_ssize_t length) {
+  if (PyTuple_CheckExact(sequence.ptr())) return py::reinterpret_borrow<py::tuple>(sequence);
   py::tuple copy(length);
   for (Py_ssize_t i = 0; i < length; ++i) {
     PyObject* entry = PySequence_GetItem(sequence.ptr(), i);
@@ -89,32 +97,58 @@ std::ostream& operator<<(std::ostream& out, const FieldName& field) {
 }
 
 int64_t whole_number(const char* op, const FieldName& field, py::handle object, Range range) {
+  if (PyLong_CheckExact(object.ptr())) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+    if (!overflow && value >= range.least && value <= range.most) return value;
+  }
   const py::object index = index_of(object);
   check_type(bool(index), op, ": ", field, " is ", text_of(object), " (", type_name(object),
              "); it must be an int");
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
   check(!overflow && value >= range.least && value <= range.most, op, ": ", field, " is ",
-        text_of(index), "; it must be between ", range.least, " and ", range.most, range.hint);
+        text_of(index), "; it must be between ", std::max(range.least, range.least_said), " and ",
+        range.most, range.hint);
   return value;
 }
 
 Dims whole_numbers(const char* op, const char* field, py::handle object, int rank, Range range) {
-  Dims dims;
+  Dims all;
+  for (int d = 0; d < rank; ++d) all.push_back(d);
+  return whole_numbers(op, field, object, all, range);
+}
+
+Dims whole_numbers(const char* op, const char* field, py::handle object, const Dims& indices,
+                   Range range) {
+  const int rank = indices.rank;
+  const auto name = [&](int d) { return FieldName(field, rank ? int(indices[d]) : 0); };
+  if (PyLong_CheckExact(object.ptr()))
+    return Dims::filled(rank, whole_number(op, name(0), object, range));
   if (!is_sequence(object)) {
     const py::object index = index_of(object);  // asked once: it may answer differently later
     check_type(bool(index), op, ": ", field, " is ", text_of(object), " (", type_name(object),
                "); it must be an int or one int per dimension");
-    const int64_t value = whole_number(op, FieldName(field, 0), index, range);
+    const int64_t value = whole_number(op, name(0), index, range);
     return Dims::filled(rank, value);
   }
   const Py_ssize_t length = length_of(object);
   check(length == rank, op, ": ", field, " has ", length, " entries; DimensionCount is ", rank,
         ", so it must be an int or have ", rank);
+  Dims dims;
   const py::tuple values = copy_of(object, length);
-  for (int d = 0; d < rank; ++d)
-    dims.push_back(whole_number(op, FieldName(field, d), values[d], range));
+  for (int d = 0; d < rank; ++d) dims.push_back(whole_number(op, name(d), values[d], range));
   return dims;
+}
+
+Dims whole_shape(const char* op, const char* field, const char* name, py::handle object, int rank,
+                 const char* what) {
+  check_type(is_sequence(object), op, ": ", field, " (", name, ") is ", text_of(object), " (",
+             type_name(object), "); it must be a sequence, ", what);
+  const Py_ssize_t length = length_of(object);
+  check(length == rank, op, ": ", field, " (", name, ") has ", length,
+        " entries; DimensionCount is ", rank, ", so it must have ", rank);
+  return whole_numbers(op, field, object, rank, {0, INT64_MAX});
 }
 
 bool flag(const char* op, const char* field, py::handle object) {
@@ -124,6 +158,7 @@ bool flag(const char* op, const char* field, py::handle object) {
 }
 
 double real_number(const char* op, const char* field, py::handle object) {
+  if (PyFloat_CheckExact(object.ptr())) return PyFloat_AS_DOUBLE(object.ptr());
   py::object number;
   if (!is_bool(object) && !is_text(object) && !is_complex(object)) {
     number = py::reinterpret_steal<py::object>(PyNumber_Float(object.ptr()));
@@ -170,23 +205,27 @@ Dims pooled_axes(const char* op, py::handle axes, int rank) {
 void set_output_sizes(PoolDesc& desc, py::handle output_sizes) {
   if (output_sizes.is_none()) return;
   if (py::isinstance<py::str>(output_sizes)) {
-    check(utf8(output_sizes) == "ceil", desc.op, ": output_sizes is ", text_of(output_sizes),
+    check(is_ascii(output_sizes, "ceil"), desc.op, ": output_sizes is ", text_of(output_sizes),
           "; it must be None, \"ceil\" or one int per pooled dimension");
     desc.output_rule = OutputRule::ceil;
     return;
   }
   desc.output_rule = OutputRule::given;
-  desc.output_sizes = whole_numbers(desc.op, "OutputTensor.Sizes", output_sizes, desc.axes.rank,
-                                    {INT64_MIN, INT64_MAX});
+  desc.output_sizes =
+      whole_numbers(desc.op, "OutputTensor.Sizes", output_sizes, desc.axes, kSizeRange);
 }
 
 Dtype index_dtype(const char* op, py::handle object) {
+  constexpr Dtype kPermitted[] = {Dtype::uint32, Dtype::uint64, Dtype::int64};
+  if (PyUnicode_Check(object.ptr()))
+    for (const Dtype permitted : kPermitted)
+      if (is_ascii(object, name_of(permitted))) return permitted;
   static const py::handle numpy = from_numpy("dtype");
   const py::object dtype = or_nothing(PyObject_CallOneArg(numpy.ptr(), object.ptr()));
   std::string name;
   if (const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt) name = name_of(*known);
   if (!dtype && !is_text(object)) name = text_of(object);  // another library's: torch.int64
-  for (const Dtype permitted : {Dtype::uint32, Dtype::uint64, Dtype::int64})
+  for (const Dtype permitted : kPermitted)
     if (name.substr(name.rfind('.') + 1) == name_of(permitted)) return permitted;
   refuse_type(op, ": index_dtype is ", text_of(object), "; it must be uint32, uint64 or int64");
 }
@@ -197,9 +236,8 @@ Border border_named(const char* op, const FieldName& field, py::handle name) {
   check_type(py::isinstance<py::str>(name), op, ": ", field, " is ", text_of(name), " (",
              type_name(name), "); it must be a string");
   static constexpr const char* kNames[] = {"constant", "edge", "reflection", "symmetric", "wrap"};
-  const auto text = utf8(name);
   for (int i = 0; i < 5; ++i)
-    if (text == kNames[i]) return Border(i);
+    if (is_ascii(name, kNames[i])) return Border(i);
   refuse(op, ": ", field, " is ", text_of(name),
          "; it must be constant, edge, reflection, symmetric or wrap");
 }
@@ -315,7 +353,10 @@ Activation activation(const char* op, py::handle object) {
     const auto text = utf8(key);
     arguments.emplace_back(text, real_number(op, ("FusedActivation." + text).c_str(), value));
   }
-  return make_activation(op, utf8(name), arguments);
+  const std::string text = utf8(name);
+  check(text.find('\0') == std::string::npos, op, ": FusedActivation is ", text_of(name),
+        "; no activation has such a name");
+  return make_activation(op, text, arguments);
 }
 
 }  // namespace cudml::bindings

@@ -15,12 +15,15 @@ namespace cudml::bindings {
 
 namespace py = pybind11;
 
-/// What a whole number may be, and what a refusal adds.
+/// What a whole number may be, and what a refusal adds. Below `least_said` somebody who knows the
+/// whole rule refuses.
 struct Range {
   int64_t least, most;
   const char* hint = "";
+  int64_t least_said = INT64_MIN;
 };
 inline constexpr Range kPadRange{0, 0xffffffff}, kStepRange{1, 0xffffffff};
+inline constexpr Range kSizeRange{INT32_MIN, INT32_MAX, "", 1};  // of outputs: D-POOL-7
 
 /// What a refusal calls an argument; put together only when there is one.
 struct FieldName {
@@ -37,6 +40,14 @@ int64_t whole_number(const char* op, const FieldName& field, py::handle object, 
 
 /// One whole number for all of `rank` dimensions, or a sequence with one for each.
 Dims whole_numbers(const char* op, const char* field, py::handle object, int rank, Range range);
+
+/// The same for some dimensions of a tensor, which refusals name.
+Dims whole_numbers(const char* op, const char* field, py::handle object, const Dims& indices,
+                   Range range);
+
+/// A sequence with one size for each of `rank` dimensions; `what` says of what.
+Dims whole_shape(const char* op, const char* field, const char* name, py::handle object, int rank,
+                 const char* what);
 
 /// True or False, Python's or NumPy's.
 bool flag(const char* op, const char* field, py::handle object);

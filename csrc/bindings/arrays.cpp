@@ -1,11 +1,11 @@
 // NumPy arrays to tensors and back; other libraries' go to exchange.h.
 #include "bindings/arrays.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "bindings/exchange.h"
+#include "bindings/libraries.h"
 #include "bindings/text.h"
 
 namespace cudml::bindings {
@@ -122,80 +122,80 @@ Array input_array(Call& call, const char* field, const char* name, py::handle ob
   return result;
 }
 
-namespace {
-
-/// The caller's output as it is, its address and strides taken in place.
-Array writable_array(Call& call, const char* field, const char* name, py::handle object) {
-  if (!py::isinstance<py::array>(object)) return foreign_array(call, field, name, object);
-  py::array array = require_numpy(call.op, field, name, object);
+Array output_array(Call& call, const char* field, const char* name, py::handle object) {
+  if (!py::isinstance<py::array>(object)) {
+    Array array = foreign_array(call, field, name, object);
+    if (array.lease) array.is_read_only |= is_immutable(object);
+    return array;
+  }
+  const py::array array = require_numpy(call.op, field, name, object);
   call.settle({}, field, name);
   Array result;
   result.view.dtype = require_dtype(call.op, field, name, array);
   result.view.sizes = sizes_of(call.op, field, array);
   result.view.data = const_cast<void*>(array.data());
+  if (const auto strides = element_strides(array, int64_t(size_of(result.view.dtype)))) {
+    result.view.strides = *strides;
+    result.footprint = footprint_of(result.view);
+  }
   result.is_read_only = !array.writeable();
   result.dtype = array.dtype();
-  result.keep = std::move(array);
+  result.keep = array;
   return result;
 }
 
-}  // namespace
-
-Array output_array(Call& call, const char* field, const char* name, py::handle object, Dtype dtype,
-                   const Dims& sizes) {
-  const char* op = call.op;
-  Array result = writable_array(call, field, name, object);
-  const Dtype actual = result.view.dtype;
-  check_type(actual == dtype, op, ": ", field, ".DataType (", name, ") is ", name_of(actual),
-             "; it must be ", name_of(dtype));
-  check(result.view.sizes.rank == sizes.rank, op, ": ", field, ".Sizes (", name, ") are ",
-        result.view.sizes, "; they must be ", sizes);
+void check_output(const char* op, const char* field, const char* name, const Array& output,
+                  Dtype dtype, const Dims& sizes) {
+  const TensorDesc& actual = output.view;
+  check_type(actual.dtype == dtype, op, ": ", field, ".DataType (", name, ") is ",
+             name_of(actual.dtype), "; it must be ", name_of(dtype));
+  check(actual.rank() == sizes.rank, op, ": ", field, ".Sizes (", name, ") are ", actual.sizes,
+        "; they must be ", sizes);
   for (int d = 0; d < sizes.rank; ++d)
-    check(result.view.sizes[d] == sizes[d], op, ": ", field, ".Sizes[", d, "] (", name, ") is ",
-          result.view.sizes[d], "; it must be ", sizes[d]);
-  check(!result.is_read_only, op, ": ", field, " (", name, ") is read-only; it must be writable");
-  if (result.is_copy)
+    check(actual.sizes[d] == sizes[d], op, ": ", field, ".Sizes[", d, "] (", name, ") is ",
+          actual.sizes[d], "; it must be ", sizes[d]);
+  check_writable(op, field, name, output);
+  if (actual.strides.rank == sizes.rank) return;
+  const auto array = py::reinterpret_borrow<py::array>(output.keep);
+  const auto item = int64_t(size_of(dtype));
+  for (int d = 0; d < sizes.rank; ++d)
+    check(sizes[d] <= 1 || (array.strides(d) >= 0 && array.strides(d) % item == 0), op, ": ", field,
+          ".Strides[", d, "] (", name, ") is ", array.strides(d),
+          " bytes; it must be a multiple of ", item,
+          " and not negative: an output must be writable in place");
+  refuse(op, ": ", field, " (", name, ") starts at address ", output.view.data,
+         "; it must be a multiple of ", item, ": an output must be writable in place");
+}
+
+void check_writable(const char* op, const char* field, const char* name, const Array& output) {
+  check(!output.is_read_only, op, ": ", field, " (", name, ") is read-only; it must be writable");
+  if (output.is_copy)
     throw py::buffer_error(join(op, ": ", field, " (", name, ") is exported as a copy; it must be ",
                                 "writable in place"));
-  if (result.source) return result;
-  const auto array = py::reinterpret_borrow<py::array>(result.keep);
-  const auto strides = element_strides(array, int64_t(size_of(dtype)));
-  check(strides.has_value(), op, ": ", field, ".Strides (", name, ") or its address are negative ",
-        "or no multiple of the item size; an output must be writable in place");
-  result.view.strides = *strides;
-  result.footprint = footprint_of(result.view);
-  return result;
 }
 
 namespace {
 
-Array new_numpy_array(const py::object& dtype, const TensorDesc& desc) {
-  const auto item = py::ssize_t(size_of(desc.dtype));
-  py::ssize_t shape[kMaxRank], strides[kMaxRank];
+py::object new_numpy_memory(const py::object& dtype, const TensorDesc& desc) {
+  const auto& numpy = py::detail::npy_api::get();
+  const auto item = Py_intptr_t(size_of(desc.dtype));
+  Py_intptr_t shape[kMaxRank], strides[kMaxRank];
   for (int d = 0; d < desc.rank(); ++d) {
     shape[d] = desc.sizes[d];
     strides[d] = desc.strides[d] * item;
   }
-  // NumPy allocates row-major and column-major memory itself; any other order is a transposed view.
-  int order[kMaxRank];
-  for (int d = 0; d < desc.rank(); ++d) order[d] = d;
-  std::stable_sort(order, order + desc.rank(),
-                   [&](int a, int b) { return strides[a] > strides[b]; });
-  py::tuple dense(desc.rank()), back(desc.rank());
-  bool is_sorted = true;
-  for (int i = 0; i < desc.rank(); ++i) {
-    dense[i] = py::int_(shape[order[i]]);
-    back[order[i]] = py::int_(i);
-    is_sorted &= order[i] == i;
-  }
-  static const py::handle empty = py::object(py::module_::import("numpy").attr("empty")).release();
-  py::object array = empty(dense, dtype);
-  if (!is_sorted) array = array.attr("transpose")(back);
+  auto array = py::reinterpret_steal<py::object>(
+      numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, py::object(dtype).release().ptr(),
+                                  desc.rank(), shape, strides, nullptr, 0, nullptr));
+  if (!array) throw py::error_already_set();
+  return array;
+}
+
+Array new_numpy_array(const py::object& dtype, const TensorDesc& desc) {
   Array result;
   static_cast<TensorDesc&>(result.view) = desc;
-  result.view.data = const_cast<void*>(py::reinterpret_borrow<py::array>(array).data());
-  result.footprint = footprint_of(result.view);
-  result.keep = std::move(array);
+  result.keep = new_numpy_memory(dtype, desc);
+  result.view.data = py::detail::array_proxy(result.keep.ptr())->data;
   result.dtype = dtype;
   return result;
 }
@@ -206,6 +206,10 @@ Array new_array(Call& call, const char* field, const Array& like, const TensorDe
   if (like.source) return new_foreign_array(call, field, like.source, desc);
   const bool is_same = like.view.dtype == desc.dtype;
   return new_numpy_array(is_same ? like.dtype : numpy_dtype(desc.dtype), desc);
+}
+
+py::object finished(Call& call, const Array& output) {
+  return output.is_exported ? import_result(call, output) : output.keep;
 }
 
 py::array strided_array(const py::dtype& dtype, const TensorDesc& desc) {

@@ -26,7 +26,8 @@ struct Array {
   py::handle source;            // the array itself where it is another library's
   std::shared_ptr<void> lease;  // of memory that another library exported
   bool is_read_only = false;
-  bool is_copy = false;  // the exporter copied, so that nobody sees what is written
+  bool is_copy = false;      // the exporter copied, so that nobody sees what is written
+  bool is_exported = false;  // `keep` is an ExportedMemory that a library is to import
 };
 
 inline constexpr const char* kTakenTypes =
@@ -41,12 +42,23 @@ std::optional<Dtype> dtype_named(std::string_view name);
 /// (D-TEN-7), of others refused.
 Array input_array(Call& call, const char* field, const char* name, py::handle object);
 
-/// The caller's output: an array of exactly this type and these sizes, writable, in place.
-Array output_array(Call& call, const char* field, const char* name, py::handle object, Dtype dtype,
-                   const Dims& sizes);
+/// The caller's output as it is, its address and strides taken in place. Without strides where
+/// they are negative or odd.
+Array output_array(Call& call, const char* field, const char* name, py::handle object);
 
-/// A new array of the library of `like`, with the strides of `desc`, which are dense.
+/// Refuses an output of another element type, of other sizes, or with strides that it cannot have.
+void check_output(const char* op, const char* field, const char* name, const Array& output,
+                  Dtype dtype, const Dims& sizes);
+
+/// Refuses an output whose memory the caller would not see changed.
+void check_writable(const char* op, const char* field, const char* name, const Array& output);
+
+/// A new array of the library of `like`, with the strides of `desc`, which are dense. It may be
+/// memory for a library that has to be asked to take it: see `finished`.
 Array new_array(Call& call, const char* field, const Array& like, const TensorDesc& desc);
+
+/// The result of a call: a new array of `new_array`, once work on it is enqueued.
+py::object finished(Call& call, const Array& output);
 
 /// A new NumPy array with exactly the strides of `desc`, which may leave gaps.
 py::array strided_array(const py::dtype& dtype, const TensorDesc& desc);

@@ -75,25 +75,35 @@ void Call::explain_for(py::handle device) {
   }
 }
 
+void Call::check_place(Place where, const char* field, const char* name) const {
+  if (where == place) return;
+  const std::string found = join(op, ": ", field, " (", name, ") is on ", name_of(where));
+  if (first_field_)
+    refuse(found, " and ", first_field_, " (", first_name_, ") on ", name_of(place),
+           "; all arrays of a call must be on one device");
+  refuse(found, "; the operator is compiled for ", name_of(place));
+}
+
+void Call::check_library(const char* field, const char* name, py::handle array) const {
+  if (may_mix || (!array && !library) ||
+      (array && library && Py_TYPE(array.ptr()) == Py_TYPE(library.ptr())))
+    return;
+  const std::string here = library_name(array), first = library_name(library);
+  check_type(here.empty() || first.empty() || here == first, op, ": ", field, " (", name,
+             ") is an array of ", here, " and ", first_field_, " (", first_name_, ") of ", first,
+             "; all arrays of a call must be of one library");
+}
+
 void Call::settle(Place where, const char* field, const char* name, py::handle array) {
   if (is_place_forced) return;
-  if (!is_settled_) {
-    place = where;
-    first_field_ = field;
-    first_name_ = name;
-    is_settled_ = true;
-  }
-  if (!(where == place)) {
-    const std::string found = join(op, ": ", field, " (", name, ") is on ", name_of(where));
-    if (first_field_)
-      refuse(found, " and ", first_field_, " (", first_name_, ") on ", name_of(place),
-             "; all arrays of a call must be on one device");
-    refuse(found, "; the operator is compiled for ", name_of(place));
-  }
-  if (!library && array) {
-    library = array;
-    if (place.is_cuda() && !is_explained) find_stream();
-  }
+  if (!is_settled_) place = where;
+  is_settled_ = true;
+  check_place(where, field, name);
+  if (first_field_) return check_library(field, name, array);
+  first_field_ = field;
+  first_name_ = name;
+  library = array;
+  if (place.is_cuda() && !is_explained) find_stream();
 }
 
 void Call::find_stream() {

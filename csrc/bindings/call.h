@@ -37,9 +37,10 @@ class Call {
   /// its arrays are.
   void explain_for(py::handle device);
 
-  /// Says of every array where it is. `library` is the array where it is not NumPy's; it tells
-  /// which stream is current and who allocates.
-  void settle(Place where, const char* field, const char* name, py::handle library = {});
+  /// Says of every array where it is. `array` is the array itself where it is not NumPy's; it tells
+  /// which stream is current and who allocates. All must be of one library, as far as libraries are
+  /// known.
+  void settle(Place where, const char* field, const char* name, py::handle array = {});
 
   /// CPU arrays take no stream. To be asked once the inputs are known.
   void check_stream() const;
@@ -56,14 +57,17 @@ class Call {
   /// allocated. Its GPU is `situation`, where there is one.
   bool is_explained = false;
   bool is_place_forced = false;  // wherever the arrays are
+  bool may_mix = false;          // arrays of other libraries are taken, too
   std::string device_name;       // "cpu", "cuda:0", "sm_90"; empty: the place's name
   std::optional<cuda::Situation> situation;
 
  private:
   void find_stream();
+  void check_place(Place where, const char* field, const char* name) const;
+  void check_library(const char* field, const char* name, py::handle array) const;
 
   py::handle stream_argument_;
-  const char *first_field_ = nullptr, *first_name_ = nullptr;  // of the array that settled it
+  const char *first_field_ = nullptr, *first_name_ = nullptr;  // of the first array
   bool is_settled_ = false;
 };
 

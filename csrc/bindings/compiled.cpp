@@ -1,18 +1,13 @@
 // Calls of compiled operators: each array against its tensor descriptor, then the work.
 #include "bindings/compiled.h"
 
-#include <algorithm>
-#include <bit>
-#include <stdexcept>
 #include <utility>
 #include <variant>
 
 #include "bindings/exchange.h"
 #include "bindings/explain.h"
+#include "bindings/imported.h"
 #include "bindings/text.h"
-#include "bindings/unlocked.h"
-#include "cuda/backend.h"
-#include "cuda/operator_range.h"
 
 namespace cudml::bindings {
 namespace {
@@ -60,113 +55,103 @@ Array checked_input(Call& call, const Tensor& tensor, const char* name, py::hand
 }
 
 Array checked_output(Call& call, const Tensor& tensor, const char* name, py::handle object) {
-  Array array =
-      output_array(call, tensor.field, name, object, tensor.desc.dtype, tensor.desc.sizes);
+  Array array = output_array(call, tensor.field, name, object);
+  check_output(call.op, tensor.field, name, array, tensor.desc.dtype, tensor.desc.sizes);
   check_strides(call.op, tensor, array, object);
   return array;
 }
 
-struct Keywords {
-  py::object out = py::none(), workspace = py::none(), stream = py::none();
-};
-
-Keywords read_keywords(const char* op, const py::kwargs& keywords) {
-  Keywords result;
-  for (auto [key, value] : keywords) {
-    const auto name = utf8(key);
-    py::object* place = name == "out"         ? &result.out
-                        : name == "workspace" ? &result.workspace
-                        : name == "stream"    ? &result.stream
-                                              : nullptr;
-    check_type(place, op, ": unexpected keyword argument '", name,
-               "'; the keywords are out, workspace and stream");
-    *place = py::reinterpret_borrow<py::object>(value);
-  }
-  return result;
-}
+constexpr const char* kInputNames[] = {"inputs[0]", "inputs[1]", "inputs[2]"};
+constexpr const char* kOutputNames[] = {"out[0]", "out[1]"};
 
 }  // namespace
 
-CompiledOperator::CompiledOperator(std::shared_ptr<const directml::Lowered> lowered, Place place)
-    : lowered_(std::move(lowered)), place_(place) {
-  for (const Tensor& tensor : lowered_->tensors)
-    if (tensor.present) (tensor.is_output ? outputs_ : inputs_).push_back(&tensor);
-  if (place_.is_cuda())
-    choose_kernels();
-  else
-    workspace_bytes_ =
-        std::visit([](const auto& plan) { return cpu_workspace_bytes(plan); }, lowered_->plan);
-  for (const Tensor* tensor : outputs_) dtypes_.push_back(numpy_dtype(tensor->desc.dtype));
+CompiledOperator::Slot::Slot(const Tensor& of)
+    : tensor(&of), dtype(numpy_dtype(of.desc.dtype)), span(0), is_output(of.is_output) {
+  const auto item = int64_t(size_of(of.desc.dtype));
+  span = uintptr_t(item);
+  for (int d = 0; d < of.desc.rank(); ++d) {
+    sizes[d] = of.desc.sizes[d];
+    strides[d] = of.desc.strides[d] * item;
+    span += uintptr_t((sizes[d] - 1) * strides[d]);
+  }
 }
 
-/// A kernel for every alignment that addresses can have, so that calls only look it up.
-void CompiledOperator::choose_kernels() {
-  situation_ = cuda::situation_of_device(place_.device);
-  for (int log = int(choices_.size()) - 1; log >= 0; --log) {
-    cuda::Situation situation = situation_;
-    situation.alignment = int64_t(1) << log;
-    try {
-      choices_[size_t(log)] =
-          std::visit([&](const auto& plan) { return cuda::choose(lowered_->op, plan, situation); },
-                     lowered_->plan);
-    } catch (const std::invalid_argument&) {  // the forced kernel cannot take such addresses
-      if (situation.alignment == situation_.alignment) throw;
-      continue;
-    }
-    workspace_bytes_ = std::max(workspace_bytes_, choices_[size_t(log)]->geometry.workspace_bytes);
-  }
+/// Where an array begins that is the descriptor's beyond doubt; null for all others, which
+/// may be as good.
+void* CompiledOperator::Slot::address_in(PyObject* object) const {
+  const auto& numpy = py::detail::npy_api::get();
+  if (Py_TYPE(object) != reinterpret_cast<PyTypeObject*>(numpy.PyArray_Type_))
+    return address_by_table(object, tensor->desc);
+  const auto* array = py::detail::array_proxy(object);
+  const int rank = tensor->desc.rank();
+  if (array->descr != dtype.ptr() || array->nd != rank) return nullptr;
+  for (int d = 0; d < rank; ++d)
+    if (array->dimensions[d] != sizes[d] || array->strides[d] != strides[d]) return nullptr;
+  constexpr int kAligned = py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+  constexpr int kWriteable = py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  const int wanted = is_output ? kAligned | kWriteable : kAligned;
+  return (array->flags & wanted) == wanted ? array->data : nullptr;
+}
+
+CompiledOperator::CompiledOperator(std::shared_ptr<const directml::Lowered> lowered, Place place)
+    : lowered_(std::move(lowered)), place_(place), program_(lowered_->op, lowered_->plan, place) {
+  for (const Tensor& tensor : lowered_->tensors)
+    if (tensor.present) (tensor.is_output ? outputs_ : inputs_).emplace_back(tensor);
+  if (!place_.is_cuda()) return;
+  program_.load_kernels();
   const cuda::DeviceGuard guard(place_.device);
-  device_memory_ = cuda::OwnedMemory(workspace_bytes_);
+  device_memory_ = cuda::OwnedMemory(workspace_bytes());
 }
 
 std::string CompiledOperator::repr() const {
   std::string text = join("<cudml.CompiledOperator ", lowered_->op, " on ", name_of(place_), ":");
-  for (const auto* tensors : {&inputs_, &outputs_})
-    for (const Tensor* tensor : *tensors)
-      text += join(' ', tensor->field, ' ', name_of(tensor->desc.dtype), tensor->desc.sizes);
-  return text + join(", workspace_bytes ", workspace_bytes_, ">");
+  for (const auto* slots : {&inputs_, &outputs_})
+    for (const Slot& slot : *slots)
+      text += join(' ', slot.tensor->field, ' ', name_of(slot.tensor->desc.dtype),
+                   slot.tensor->desc.sizes);
+  return text + join(", workspace_bytes ", workspace_bytes(), ">");
 }
 
 py::object CompiledOperator::explain() const {
-  Call call(lowered_->op, py::none(), place_);
+  const py::object none = py::none();
+  Call call(lowered_->op, none, place_);
   call.is_explained = true;
   call.is_place_forced = true;
   call.device_name = name_of(place_);
-  if (place_.is_cuda()) call.situation = situation_;
+  if (place_.is_cuda()) call.situation = program_.situation();
   return std::visit([&](const auto& plan) { return explained(call, plan, Operands{}); },
                     lowered_->plan);
 }
 
-std::vector<Array> CompiledOperator::read_inputs(Call& call, const py::args& arguments) const {
-  const char* op = lowered_->op;
+std::vector<Array> CompiledOperator::read_inputs(Call& call,
+                                                 std::span<PyObject* const> arguments) const {
   if (arguments.size() != inputs_.size()) {
     std::string names;
-    for (const Tensor* tensor : inputs_) names += join(names.empty() ? "" : ", ", tensor->field);
-    refuse_type(op, ": ", arguments.size(), " inputs are given; the descriptor has ",
+    for (const Slot& slot : inputs_) names += join(names.empty() ? "" : ", ", slot.tensor->field);
+    refuse_type(op(), ": ", arguments.size(), " inputs are given; the descriptor has ",
                 inputs_.size(), " (", names, ")");
   }
   std::vector<Array> inputs;
   for (size_t i = 0; i < inputs_.size(); ++i)
-    inputs.push_back(
-        checked_input(call, *inputs_[i], join("inputs[", i, "]").c_str(), arguments[i]));
+    inputs.push_back(checked_input(call, *inputs_[i].tensor, kInputNames[i], arguments[i]));
   return inputs;
 }
 
-std::vector<Array> CompiledOperator::read_outputs(Call& call, const py::object& out) const {
+std::vector<Array> CompiledOperator::read_outputs(Call& call, py::handle out) const {
   std::vector<Array> outputs(outputs_.size());
   if (out.is_none()) return outputs;
-  const char* op = lowered_->op;
   if (outputs_.size() == 1) {
-    outputs[0] = checked_output(call, *outputs_[0], "out", out);
+    outputs[0] = checked_output(call, *outputs_[0].tensor, "out", out);
     return outputs;
   }
   const bool is_sequence = PyTuple_Check(out.ptr()) || PyList_Check(out.ptr());
-  check_type(is_sequence && size_t(PySequence_Size(out.ptr())) == outputs_.size(), op,
+  check_type(is_sequence && size_t(PySequence_Size(out.ptr())) == outputs_.size(), op(),
              ": out is no pair; the descriptor has ", outputs_.size(),
              " outputs, so it must be a tuple of as many arrays");
   const auto arrays = py::tuple(py::reinterpret_borrow<py::sequence>(out));
   for (size_t i = 0; i < outputs_.size(); ++i)
-    outputs[i] = checked_output(call, *outputs_[i], join("out[", i, "]").c_str(), arrays[i]);
+    outputs[i] = checked_output(call, *outputs_[i].tensor, kOutputNames[i], arrays[i]);
   return outputs;
 }
 
@@ -179,127 +164,158 @@ void CompiledOperator::check_overlap(const std::vector<Array>& inputs,
     if (!outputs[o].keep) continue;
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!(in_place && i == 0 && is_alias(outputs[o].view, inputs[i].view)))
-        check_no_overlap(op, outputs_[o]->field, outputs[o].footprint, inputs_[i]->field,
-                         inputs[i].footprint);
+        check_no_overlap(op, outputs_[o].tensor->field, outputs[o].footprint,
+                         inputs_[i].tensor->field, inputs[i].footprint);
     for (size_t other = 0; other < o; ++other)
-      check_no_overlap(op, outputs_[o]->field, outputs[o].footprint, outputs_[other]->field,
-                       outputs[other].footprint);
+      check_no_overlap(op, outputs_[o].tensor->field, outputs[o].footprint,
+                       outputs_[other].tensor->field, outputs[other].footprint);
     if (workspace.is_given())
-      check_no_overlap(op, outputs_[o]->field, outputs[o].footprint, "workspace",
+      check_no_overlap(op, outputs_[o].tensor->field, outputs[o].footprint, "workspace",
                        workspace.footprint());
   }
   for (size_t i = 0; workspace.is_given() && i < inputs.size(); ++i)
-    check_no_overlap(op, "workspace", workspace.footprint(), inputs_[i]->field,
+    check_no_overlap(op, "workspace", workspace.footprint(), inputs_[i].tensor->field,
                      inputs[i].footprint);
 }
 
-Operands CompiledOperator::operands_of(const std::vector<Array>& inputs,
-                                       const std::vector<Array>& outputs) const {
+/// Which tensor the descriptor's inputs and outputs are to the plan.
+Operands CompiledOperator::operands_of(std::span<void* const> inputs,
+                                       std::span<void* const> outputs) const {
   Operands o;
-  o.x = inputs[0].view.data;
-  o.y = outputs[0].view.data;
-  if (outputs.size() > 1) o.indices = outputs[1].view.data;
+  o.x = inputs[0];
+  o.y = outputs[0];
+  if (outputs.size() > 1) o.indices = outputs[1];
   if (const auto* plan = std::get_if<PoolGradPlan>(&lowered_->plan)) {
-    o.second = inputs.back().view.data;
+    o.second = inputs.back();
     if (plan->forward.kind != PoolKind::max) o.x = nullptr;
   } else if (const auto* plan = std::get_if<MvnPlan>(&lowered_->plan)) {
-    if (plan->has_scale) o.second = inputs[1].view.data;
-    if (plan->has_bias) o.third = inputs.back().view.data;
+    if (plan->has_scale) o.second = inputs[1];
+    if (plan->has_bias) o.third = inputs.back();
   }
   return o;
 }
 
-void CompiledOperator::log(const Call& call, const Operands& operands) const {
-  std::vector<NamedTensor> tensors;
-  for (const auto* side : {&inputs_, &outputs_})
-    for (const Tensor* tensor : *side) tensors.push_back({tensor->field, &tensor->desc});
-  const Explanation explanation = std::visit(
-      [&](const auto& plan) {
-        if (!place_.is_cuda()) return explain_cpu(plan);
-        cuda::Situation situation = situation_;
-        situation.alignment = operands.alignment();
-        const auto& choice = choices_[size_t(std::countr_zero(uint64_t(situation.alignment)))];
-        return explain_cuda(plan, situation,
-                            choice ? *choice : cuda::choose(call.op, plan, situation));
-      },
-      lowered_->plan);
-  log_call(call, explanation, tensors);
-}
+namespace {
 
-void CompiledOperator::run_on_cpu(const Operands& operands, void* workspace) {
-  const auto launch = [&](void* memory) {
-    std::visit([&](const auto& plan) { run_cpu(plan, operands, memory); }, lowered_->plan);
-  };
-  const Unlocked unlocked;
-  if (workspace || workspace_bytes_ == 0) return launch(workspace);
-  const std::lock_guard lock(own_workspace_);
-  if (memory_.empty()) memory_.resize(size_t(workspace_bytes_) + kWorkspaceAlignment);
-  const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-  const uintptr_t aligned = (address + kWorkspaceAlignment - 1) & ~(kWorkspaceAlignment - 1);
-  launch(reinterpret_cast<void*>(aligned));
-}
+/// The caller's workspace for one call, or the operator's own. On a GPU calls share that in turn;
+/// on the CPU one that finds it taken, perhaps by a thread that a fork has left behind, brings its
+/// own.
+class CallScratch : public Scratch {
+ public:
+  CallScratch(void* given, std::mutex& own, std::vector<char>& memory, cuda::OwnedMemory& device)
+      : given_(given), lock_(own, std::defer_lock), memory_(memory), device_(device) {}
 
-void CompiledOperator::run_on_cuda(const Call& call, const Operands& operands, void* workspace) {
-  cuda::Situation situation = situation_;
-  situation.alignment = operands.alignment();
-  const auto& known = choices_[size_t(std::countr_zero(uint64_t(situation.alignment)))];
-  const auto launch = [&](void* memory) {
-    const cuda::Target target{place_.device, call.stream, memory};
-    std::visit(
-        [&](const auto& plan) {
-          // Without a known one the forced kernel cannot run, and this says why.
-          const cuda::Choice choice = known ? *known : cuda::choose(call.op, plan, situation);
-          run_cuda(plan, choice, operands, target);
-        },
-        lowered_->plan);
-  };
-  const Unlocked unlocked;
-  const cuda::OperatorRange range(call.op);
-  const cuda::DeviceGuard guard(place_.device);
-  if (workspace || workspace_bytes_ == 0) return launch(workspace);
-  const std::lock_guard lock(own_workspace_);
-  device_memory_.enter(call.stream);
-  launch(device_memory_.data());
-  device_memory_.leave(call.stream);
-}
+  void* begin(int64_t bytes, void* stream) override {
+    if (given_) return given_;
+    if (device_.data()) {
+      lock_.lock();
+      device_.enter(stream);
+      return device_.data();
+    }
+    std::vector<char>& memory = lock_.try_lock() ? memory_ : extra_;
+    if (memory.empty()) memory.resize(size_t(bytes) + kWorkspaceAlignment);
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) &
+                                   ~(kWorkspaceAlignment - 1));
+  }
+  void end(void* stream) override {
+    if (!given_ && device_.data()) device_.leave(stream);
+  }
+  void release() noexcept override {
+    if (lock_.owns_lock()) lock_.unlock();
+  }
+
+ private:
+  void* given_;
+  std::unique_lock<std::mutex> lock_;
+  std::vector<char>& memory_;
+  std::vector<char> extra_;
+  cuda::OwnedMemory& device_;
+};
+
+}  // namespace
 
 void CompiledOperator::run(const Call& call, const Operands& operands, void* workspace) {
-  if (is_logging()) log(call, operands);
-  if (!place_.is_cuda()) return run_on_cpu(operands, workspace);
-  try {
-    run_on_cuda(call, operands, workspace);
-  } catch (const cuda::Error& error) {
-    throw error.prefixed(join(call.op, ": "));
+  if (is_logging()) {
+    std::vector<NamedTensor> tensors;
+    for (const auto* slots : {&inputs_, &outputs_})
+      for (const Slot& slot : *slots) tensors.push_back({slot.tensor->field, &slot.tensor->desc});
+    program_.log(call, operands, tensors);
   }
+  CallScratch scratch(workspace, own_workspace_, memory_, device_memory_);
+  program_.run(call, operands, scratch);
 }
 
 void CompiledOperator::allocate(Call& call, const std::vector<Array>& inputs,
                                 std::vector<Array>& outputs) const {
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (outputs[o].keep) continue;
-    const Tensor& tensor = *outputs_[o];
+    const Slot& slot = outputs_[o];
+    const TensorDesc& desc = slot.tensor->desc;
     if (inputs[0].source)
-      outputs[o] = new_foreign_array(call, tensor.field, inputs[0].source, tensor.desc);
+      outputs[o] = new_foreign_array(call, slot.tensor->field, inputs[0].source, desc);
     else
-      outputs[o] = view_of(
-          strided_array(py::reinterpret_borrow<py::dtype>(dtypes_[o]), tensor.desc), tensor.desc);
+      outputs[o] =
+          view_of(strided_array(py::reinterpret_borrow<py::dtype>(slot.dtype), desc), desc);
   }
 }
 
-py::object CompiledOperator::call(const py::args& arguments, const py::kwargs& keywords) {
-  const char* op = lowered_->op;
-  const Keywords options = read_keywords(op, keywords);
-  Call call(op, options.stream, place_);
+/// Whether the call is one on the CPU with arrays that are the descriptor's beyond doubt, `out`
+/// among them, and apart from each other. Everything else is looked at carefully.
+bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operands) const {
+  if (place_.is_cuda() || !arguments.workspace.is_none() || !arguments.stream.is_none() ||
+      arguments.out.is_none() || arguments.inputs.size() != inputs_.size() || is_logging())
+    return false;
+  void *inputs[kMostInputs], *outputs[kMostOutputs];
+  PyTypeObject* const type = Py_TYPE(arguments.inputs[0]);  // of one library
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (Py_TYPE(arguments.inputs[i]) != type ||
+        !(inputs[i] = inputs_[i].address_in(arguments.inputs[i])))
+      return false;
+  PyObject* const out = arguments.out.ptr();
+  const bool is_pair = PyTuple_CheckExact(out);
+  if (is_pair != (outputs_.size() > 1) ||
+      (is_pair && size_t(PyTuple_GET_SIZE(out)) != outputs_.size()))
+    return false;
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    PyObject* const array = is_pair ? PyTuple_GET_ITEM(out, o) : out;
+    if (Py_TYPE(array) != type || !(outputs[o] = outputs_[o].address_in(array))) return false;
+  }
+  const auto are_apart = [](const Slot& a, void* at_a, const Slot& b, void* at_b) {
+    const auto p = reinterpret_cast<uintptr_t>(at_a), q = reinterpret_cast<uintptr_t>(at_b);
+    return p + a.span <= q || q + b.span <= p;
+  };
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (!are_apart(outputs_[o], outputs[o], inputs_[i], inputs[i])) return false;
+    if (o > 0 && !are_apart(outputs_[o], outputs[o], outputs_[0], outputs[0])) return false;
+  }
+  operands = operands_of({inputs, inputs_.size()}, {outputs, outputs_.size()});
+  return true;
+}
+
+py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
+  Call call(op(), arguments.stream, place_);
   call.check_stream();
-  const std::vector<Array> inputs = read_inputs(call, arguments);
-  std::vector<Array> outputs = read_outputs(call, options.out);
-  const Workspace workspace(call, options.workspace, workspace_bytes_);
+  const std::vector<Array> inputs = read_inputs(call, arguments.inputs);
+  std::vector<Array> outputs = read_outputs(call, arguments.out);
+  const Workspace workspace(call, arguments.workspace, workspace_bytes());
   check_overlap(inputs, outputs, workspace);
   allocate(call, inputs, outputs);
-  run(call, operands_of(inputs, outputs), workspace.data());
-  if (!options.out.is_none()) return options.out;
-  if (outputs.size() == 1) return outputs[0].keep;
-  return py::make_tuple(outputs[0].keep, outputs[1].keep);
+  void *from[kMostInputs], *to[kMostOutputs];
+  for (size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i].view.data;
+  for (size_t o = 0; o < outputs.size(); ++o) to[o] = outputs[o].view.data;
+  run(call, operands_of({from, inputs.size()}, {to, outputs.size()}), workspace.data());
+  if (!arguments.out.is_none()) return py::reinterpret_borrow<py::object>(arguments.out);
+  const py::object y = finished(call, outputs[0]);
+  return outputs.size() == 1 ? y : py::make_tuple(y, finished(call, outputs[1]));
+}
+
+py::object CompiledOperator::call(const CallArguments& arguments) {
+  Operands operands;
+  if (!is_plain(arguments, operands)) return call_carefully(arguments);
+  run(Call(op(), arguments.stream, place_), operands, nullptr);
+  return py::reinterpret_borrow<py::object>(arguments.out);
 }
 
 }  // namespace cudml::bindings

@@ -1,6 +1,7 @@
 // Python descriptor objects to DirectML's structs, field by field as the field tables say.
 #include "bindings/descriptors.h"
 
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -17,6 +18,14 @@ using directml::Schema;
 using directml::Use;
 
 constexpr Range kUint{0, 0xffffffff};
+
+/// What a UINT of a field may be. Strides of a tensor, unlike an operator's, may be 0; the other
+/// zeros are refused with what else is wrong with them.
+Range range_of(std::string_view field) {
+  const bool is_tensor = field.find('.') != field.npos;
+  const bool is_size = field.ends_with("Sizes") || field == "WindowSize" || field == "Dilations";
+  return is_size || (field == "Strides" && !is_tensor) ? Range{0, 0xffffffff, "", 1} : kUint;
+}
 
 bool is_a(py::handle object, const char* name) {
   return py::isinstance(object, py::module_::import("cudml.directml").attr(name));
@@ -46,7 +55,12 @@ BOOL boolean(const char* op, const char* field, py::handle value) {
 }
 
 FLOAT number(const char* op, const std::string& field, py::handle value) {
-  if (field != "PaddingValue") return FLOAT(real_number(op, field.c_str(), value));
+  if (field != "PaddingValue") {
+    const double exact = real_number(op, field.c_str(), value);
+    check(!std::isfinite(exact) || std::isfinite(FLOAT(exact)), op, ": ", field, " is ",
+          text_of(value), "; it must be finite as a FLOAT, at most 3.4028235e+38");
+    return FLOAT(exact);
+  }
   FLOAT result;
   std::memcpy(&result, constant_value(op, value, Dtype::float32).bytes, sizeof result);
   return result;
@@ -106,7 +120,7 @@ const UINT* DescriptorArena::array(const char* op, const char* field, py::handle
         count_field, " is ", count);
   UINT* copy = make<UINT>(count);
   for (UINT i = 0; i < count; ++i)
-    copy[i] = UINT(whole_number(op, join(field, '[', i, ']'), entries[i], kUint));
+    copy[i] = UINT(whole_number(op, join(field, '[', i, ']'), entries[i], range_of(field)));
   return copy;
 }
 

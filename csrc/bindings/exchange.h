@@ -13,4 +13,7 @@ Array foreign_array(Call& call, const char* field, const char* name, py::handle 
 /// Memory of the library of `like` with exactly the strides of `desc`, imported.
 Array new_foreign_array(Call& call, const char* field, py::handle like, const TensorDesc& desc);
 
+/// What the library of the call's arrays makes of memory that was exported for it.
+py::object import_result(Call& call, const Array& output);
+
 }  // namespace cudml::bindings

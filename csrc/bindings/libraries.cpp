@@ -1,6 +1,7 @@
 // Calls into cudml._libraries, which is imported when the first foreign array is seen.
 #include "bindings/libraries.h"
 
+#include "bindings/text.h"
 #include "cuda/device.h"
 
 namespace cudml::bindings {
@@ -26,6 +27,14 @@ py::object device_number(Place place) {
 
 }  // namespace
 
+std::string library_name(py::handle array) {
+  return array ? utf8(function("name_of")(array)) : "numpy";
+}
+
+bool is_immutable(py::handle array) { return function("is_immutable")(array).ptr() == Py_True; }
+
+bool is_row_major(py::handle array) { return function("is_row_major")(array).ptr() == Py_True; }
+
 void* current_stream(py::handle array, int device) {
   const auto handle = function("current_stream")(array, device).cast<uintptr_t>();
   return reinterpret_cast<void*>(handle == 1 ? 0 : handle);
@@ -46,6 +55,11 @@ py::object export_capsule(const Call& call, Place place, py::handle array) {
 py::object allocate_like(const Call& call, py::handle like, const TensorDesc& desc) {
   return function("allocate")(call.op, like, tuple_of(desc.sizes), tuple_of(desc.strides),
                               name_of(desc.dtype), device_number(call.place));
+}
+
+py::object import_like(const Call& call, const TensorDesc& desc, py::handle like,
+                       const py::object& memory) {
+  return function("import_memory")(call.op, like, memory, name_of(desc.dtype));
 }
 
 py::object describe_array(py::handle array) { return function("describe")(array); }

@@ -3,10 +3,21 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
+
 #include "bindings/call.h"
 #include "core/tensor.h"
 
 namespace cudml::bindings {
+
+/// What the library of an array is called, empty where it is not known; without an array, NumPy.
+std::string library_name(py::handle array);
+
+/// Whether nobody may write into the arrays of a library, whatever they are exported as.
+bool is_immutable(py::handle array);
+
+/// Whether the arrays of a library are row-major, whatever other arrays are.
+bool is_row_major(py::handle array);
 
 /// The stream that is current on a device in the library of `array`; the legacy default one where
 /// the library is not known.
@@ -15,9 +26,13 @@ void* current_stream(py::handle array, int device);
 /// The capsule of array.__dlpack__(), exported for the call's stream.
 py::object export_capsule(const Call& call, Place place, py::handle array);
 
-/// An array of `like`'s library, on the call's device and with exactly these strides. TypeError
-/// where the library is not known or lacks the element type.
+/// An array of `like`'s library, on the call's device and with exactly these strides; None where
+/// the library imports results instead. TypeError where it does neither or lacks the element type.
 py::object allocate_like(const Call& call, py::handle like, const TensorDesc& desc);
+
+/// The array that `like`'s library makes of exported memory.
+py::object import_like(const Call& call, const TensorDesc& desc, py::handle like,
+                       const py::object& memory);
 
 /// (element type, shape, strides in elements or None, address or 0, CUDA device or -1) of anything
 /// that has a shape and a type; None of anything else.

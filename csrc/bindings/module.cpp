@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "bindings/arguments.h"
+#include "bindings/exporter.h"
 #include "bindings/operators.h"
+#include "bindings/plan_cache.h"
+#include "bindings/raise.h"
 #include "cpu/backend.h"
 #include "cpu/parallel.h"
 #include "cuda/device.h"
@@ -84,26 +87,16 @@ void set_num_threads(const py::object& n) {
   cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMostThreads})));
 }
 
-/// Raises cudml.CudaError, which is Python's own class, so that every build of this module raises
-/// the same one.
-void set_cuda_error(const cuda::Error& error) {
-  const auto known = [&](bool is_known, auto value) {
-    return is_known ? py::object(py::cast(value)) : py::none();
-  };
-  const py::object type = py::module_::import("cudml._errors").attr("CudaError");
-  const py::object raised =
-      type(error.what(), known(error.code != 0, error.code), known(!error.name.empty(), error.name),
-           known(!error.call.empty(), error.call));
-  PyErr_SetObject(type.ptr(), raised.ptr());
+py::tuple cache_info() {
+  const CacheInfo info = plan_cache_info();
+  return py::make_tuple(info.hits, info.misses, info.maxsize, info.currsize);
 }
 
 void translate(std::exception_ptr pointer) {
   try {
     std::rethrow_exception(pointer);
-  } catch (const TypeError& error) {
-    py::set_error(PyExc_TypeError, error.what());
-  } catch (const cuda::Error& error) {
-    set_cuda_error(error);
+  } catch (...) {
+    set_python_error();
   }
 }
 
@@ -114,9 +107,12 @@ PYBIND11_MODULE(CUDML_MODULE, module) {
   py::register_local_exception_translator(&translate);
   bind_operators(module);
   bind_directml(module);
+  bind_exporter(module);
   module.def("build_info", &build_info);
   module.def("get_num_threads", &cpu::num_threads);
   module.def("set_num_threads", &set_num_threads);
+  module.def("clear_cache", &clear_plans);
+  module.def("cache_info", &cache_info);
 #ifdef CUDML_SIMT
   simt::bind_simt(module);
 #endif

@@ -1,9 +1,11 @@
 // The seven operators' plans on the CPU and on a GPU.
 #include "bindings/run.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <memory>
-#include <string>
+#include <stdexcept>
 
 #include "bindings/explain.h"
 #include "bindings/unlocked.h"
@@ -14,51 +16,18 @@
 namespace cudml::bindings {
 namespace {
 
-template <class Plan>
-void run_on_cpu(const Call& call, const Plan& plan, const Operands& operands,
-                NamedTensors tensors) {
-  if (is_logging()) log_call(call, explain_cpu(plan), tensors);
-  const int64_t bytes = cpu_workspace_bytes(plan);
-  const std::unique_ptr<std::byte[]> workspace(bytes ? new std::byte[size_t(bytes)] : nullptr);
-  const Unlocked unlocked;
-  run_cpu(plan, operands, workspace.get());
+// Some ten microseconds of work. Handing the interpreter lock over and back costs a tenth of one
+// where nobody wants it, and waiting for a thread that took it costs milliseconds.
+constexpr double kLongWork = 32 * 1024;  // elements read
+
+double elements(const PoolPlan& plan) {
+  double n = double(plan.outputs());
+  for (const PoolAxis& axis : plan.axis) n *= double(axis.window);
+  return n;
 }
-
-template <class Plan>
-void run_on_cuda(const Call& call, const Plan& plan, const Operands& operands,
-                 NamedTensors tensors) {
-  cuda::Situation situation = cuda::situation_of_device(call.place.device);
-  situation.alignment = operands.alignment();
-  const cuda::Choice choice = cuda::choose(call.op, plan, situation);
-  if (is_logging()) log_call(call, explain_cuda(plan, situation, choice), tensors);
-  const Unlocked unlocked;
-  const cuda::OperatorRange range(call.op);
-  const cuda::DeviceGuard guard(call.place.device);
-  const cuda::StreamMemory workspace(choice.geometry.workspace_bytes, call.stream);
-  run_cuda(plan, choice, operands, {call.place.device, call.stream, workspace.data()});
-}
-
-}  // namespace
-
-template <class Plan>
-void run(const Call& call, const Plan& plan, const Operands& operands, NamedTensors tensors) {
-  if (!call.place.is_cuda()) return run_on_cpu(call, plan, operands, tensors);
-  try {
-    run_on_cuda(call, plan, operands, tensors);
-  } catch (const cuda::Error& error) {
-    throw error.prefixed(join(call.op, ": "));
-  }
-}
-
-template void run(const Call&, const PoolPlan&, const Operands&, NamedTensors);
-template void run(const Call&, const PoolGradPlan&, const Operands&, NamedTensors);
-template void run(const Call&, const PadPlan&, const Operands&, NamedTensors);
-template void run(const Call&, const MvnPlan&, const Operands&, NamedTensors);
-
-int64_t cpu_workspace_bytes(const PoolPlan&) { return 0; }
-int64_t cpu_workspace_bytes(const PoolGradPlan& plan) { return plan.workspace_bytes; }
-int64_t cpu_workspace_bytes(const PadPlan&) { return 0; }
-int64_t cpu_workspace_bytes(const MvnPlan&) { return 0; }
+double elements(const PoolGradPlan& plan) { return elements(plan.forward); }
+double elements(const PadPlan& plan) { return double(plan.compulsory_bytes()) / plan.item_size; }
+double elements(const MvnPlan& plan) { return 8 * double(plan.groups) * double(plan.group_size); }
 
 void run_cpu(const PoolPlan& plan, const Operands& o, void*) {
   cpu::backend().pool(plan, o.x, o.y, o.indices);
@@ -98,6 +67,151 @@ void run_cuda(const PadPlan& plan, const cuda::Choice& choice, const Operands& o
 void run_cuda(const MvnPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
   cuda::mvn(plan, choice, o.x, o.second, o.third, o.y, target);
+}
+
+/// Holds a program's working memory while its work is enqueued; none where no bytes are needed.
+class Held {
+ public:
+  Held(Scratch& scratch, int64_t bytes, void* stream)
+      : scratch_(bytes ? &scratch : nullptr), stream_(stream) {
+    if (!scratch_) return;
+    try {
+      data = scratch.begin(bytes, stream);
+    } catch (...) {
+      scratch.release();
+      throw;
+    }
+  }
+  ~Held() {
+    if (scratch_) scratch_->release();
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  void end() {
+    if (scratch_) scratch_->end(stream_);
+  }
+
+  void* data = nullptr;
+
+ private:
+  Scratch* scratch_;
+  void* stream_;
+};
+
+class NewMemory : public Scratch {
+ public:
+  explicit NewMemory(bool is_cuda) : is_cuda_(is_cuda) {}
+
+  void* begin(int64_t bytes, void* stream) override {
+    if (is_cuda_) return on_stream_.emplace(bytes, stream).data();
+    on_cpu_.reset(new std::byte[size_t(bytes)]);
+    return on_cpu_.get();
+  }
+  void release() noexcept override { on_stream_.reset(); }
+
+ private:
+  bool is_cuda_;
+  std::unique_ptr<std::byte[]> on_cpu_;
+  std::optional<cuda::StreamMemory> on_stream_;
+};
+
+}  // namespace
+
+Program::Program(const char* op, const Plan& plan, Place place)
+    : op_(op), plan_(plan), place_(place) {
+  if (place.is_cuda()) {
+    choose_kernels();
+    return;
+  }
+  workspace_bytes_ = std::visit([](const auto& p) { return cpu_workspace_bytes(p); }, plan_);
+  is_long_ = std::visit([](const auto& p) { return elements(p); }, plan_) > kLongWork;
+}
+
+void Program::choose_kernels() {
+  situation_ = cuda::situation_of_device(place_.device);
+  for (int log = int(choices_.size()) - 1; log >= 0; --log) {
+    cuda::Situation situation = situation_;
+    situation.alignment = int64_t(1) << log;
+    try {
+      choices_[size_t(log)] =
+          std::visit([&](const auto& p) { return cuda::choose(op_, p, situation); }, plan_);
+    } catch (const std::invalid_argument&) {  // the forced kernel cannot take such addresses
+      if (situation.alignment == situation_.alignment) throw;
+      continue;
+    }
+    workspace_bytes_ = std::max(workspace_bytes_, choices_[size_t(log)]->geometry.workspace_bytes);
+  }
+}
+
+void Program::load_kernels() const {
+  void* const anywhere = reinterpret_cast<void*>(uintptr_t(1) << 20);  // it is never followed
+  const Operands operands{anywhere, anywhere, anywhere, anywhere, anywhere};
+  const cuda::DeviceGuard guard(place_.device);
+  for (const auto& choice : choices_)
+    if (choice)
+      std::visit(
+          [&](const auto& p) {
+            run_cuda(p, *choice, operands, {place_.device, nullptr, anywhere, true});
+          },
+          plan_);
+}
+
+cuda::Situation Program::situation_for(const Operands& operands) const {
+  cuda::Situation situation = situation_;
+  situation.alignment = operands.alignment();
+  return situation;
+}
+
+cuda::Choice Program::choice_for(const Operands& operands) const {
+  const auto& known = choices_[size_t(std::countr_zero(uint64_t(operands.alignment())))];
+  if (known) return *known;
+  // Without a known one the forced kernel cannot run, and this says why.
+  return std::visit([&](const auto& p) { return cuda::choose(op_, p, situation_for(operands)); },
+                    plan_);
+}
+
+void Program::run_on_cpu(const Operands& operands, Scratch& scratch) const {
+  std::optional<Unlocked> unlocked;
+  if (is_long_) unlocked.emplace();
+  Held memory(scratch, workspace_bytes_, nullptr);
+  std::visit([&](const auto& p) { run_cpu(p, operands, memory.data); }, plan_);
+  memory.end();
+}
+
+void Program::run_on_cuda(const Call& call, const Operands& operands, Scratch& scratch) const {
+  const cuda::Choice choice = choice_for(operands);
+  const Unlocked unlocked;
+  const cuda::OperatorRange range(op_);
+  const cuda::DeviceGuard guard(place_.device);
+  Held memory(scratch, choice.geometry.workspace_bytes, call.stream);
+  const cuda::Target target{place_.device, call.stream, memory.data};
+  std::visit([&](const auto& p) { run_cuda(p, choice, operands, target); }, plan_);
+  memory.end();
+}
+
+void Program::run(const Call& call, const Operands& operands, Scratch& scratch) const {
+  if (!place_.is_cuda()) return run_on_cpu(operands, scratch);
+  try {
+    run_on_cuda(call, operands, scratch);
+  } catch (const cuda::Error& error) {
+    throw error.prefixed(join(op_, ": "));
+  }
+}
+
+void Program::run(const Call& call, const Operands& operands) const {
+  NewMemory memory(place_.is_cuda());
+  run(call, operands, memory);
+}
+
+void Program::log(const Call& call, const Operands& operands, NamedTensors tensors) const {
+  const Explanation explanation = std::visit(
+      [&](const auto& p) {
+        if (!place_.is_cuda()) return explain_cpu(p);
+        return explain_cuda(p, situation_for(operands), choice_for(operands));
+      },
+      plan_);
+  log_call(call, explanation, tensors);
 }
 
 }  // namespace cudml::bindings

@@ -1,9 +1,11 @@
 // Work on either back end: what each one is handed, and where a plan goes.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <variant>
 
 #include "bindings/call.h"
 #include "cuda/backend.h"
@@ -33,31 +35,67 @@ struct NamedTensor {
 };
 using NamedTensors = std::span<const NamedTensor>;
 
-// Plan is PoolPlan, PoolGradPlan, PadPlan or MvnPlan in all that follows.
+/// Where a program's working memory comes from, if it needs any.
+class Scratch {
+ public:
+  virtual ~Scratch() = default;
 
-/// Runs a plan where the call's arrays live, without the interpreter lock; on a GPU it is enqueued.
-/// Workspace is taken for this call.
-template <class Plan>
-void run(const Call& call, const Plan& plan, const Operands& operands, NamedTensors tensors);
+  /// Memory for work that is about to be enqueued on `stream`, which is null on the CPU. All three
+  /// are called without the interpreter lock where work is long, on a GPU with its device current.
+  virtual void* begin(int64_t bytes, void* stream) = 0;
+  /// The work is enqueued.
+  virtual void end(void*) {}
+  /// Follows in any case, also where begin or the work failed.
+  virtual void release() noexcept {}
+};
+
+/// A plan made ready for one place; on a GPU, with a kernel for every alignment that addresses can
+/// have, so that calls only look it up. May be used from any number of threads.
+class Program {
+ public:
+  using Plan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan>;
+
+  Program(const char* op, const Plan& plan, Place place);
+
+  const Plan& plan() const { return plan_; }
+  const cuda::Situation& situation() const { return situation_; }  // of a GPU
+  int64_t workspace_bytes() const { return workspace_bytes_; }     // whatever the alignment
+
+  /// Has the driver load every kernel that may run, which must not happen while a graph is
+  /// captured.
+  void load_kernels() const;
+
+  /// Runs the plan where the call's arrays live, without the interpreter lock where that pays; on a
+  /// GPU it is enqueued.
+  void run(const Call& call, const Operands& operands, Scratch& scratch) const;
+
+  /// The same in memory that is there for this call only.
+  void run(const Call& call, const Operands& operands) const;
+
+  /// One line about a call on standard error.
+  void log(const Call& call, const Operands& operands, NamedTensors tensors) const;
+
+ private:
+  void choose_kernels();
+  void run_on_cpu(const Operands& operands, Scratch& scratch) const;
+  void run_on_cuda(const Call& call, const Operands& operands, Scratch& scratch) const;
+  cuda::Situation situation_for(const Operands& operands) const;
+  cuda::Choice choice_for(const Operands& operands) const;
+
+  const char* op_;
+  Plan plan_;
+  Place place_;
+  bool is_long_ = true;  // the work takes longer than handing over the interpreter lock
+  cuda::Situation situation_;
+  std::array<std::optional<cuda::Choice>, 9> choices_;  // by the addresses' alignment, log2
+  int64_t workspace_bytes_ = 0;
+};
 
 /// Scratch memory that the CPU's loops need for a plan.
-int64_t cpu_workspace_bytes(const PoolPlan& plan);
-int64_t cpu_workspace_bytes(const PoolGradPlan& plan);
-int64_t cpu_workspace_bytes(const PadPlan& plan);
-int64_t cpu_workspace_bytes(const MvnPlan& plan);
-
-void run_cpu(const PoolPlan& plan, const Operands& operands, void* workspace);
-void run_cpu(const PoolGradPlan& plan, const Operands& operands, void* workspace);
-void run_cpu(const PadPlan& plan, const Operands& operands, void* workspace);
-void run_cpu(const MvnPlan& plan, const Operands& operands, void* workspace);
-
-void run_cuda(const PoolPlan& plan, const cuda::Choice& choice, const Operands& operands,
-              const cuda::Target& target);
-void run_cuda(const PoolGradPlan& plan, const cuda::Choice& choice, const Operands& operands,
-              const cuda::Target& target);
-void run_cuda(const PadPlan& plan, const cuda::Choice& choice, const Operands& operands,
-              const cuda::Target& target);
-void run_cuda(const MvnPlan& plan, const cuda::Choice& choice, const Operands& operands,
-              const cuda::Target& target);
+template <class Plan>
+int64_t cpu_workspace_bytes(const Plan&) {
+  return 0;
+}
+inline int64_t cpu_workspace_bytes(const PoolGradPlan& plan) { return plan.workspace_bytes; }
 
 }  // namespace cudml::bindings

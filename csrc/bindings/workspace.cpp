@@ -23,7 +23,8 @@ bool is_packed(const TensorView& view) {
 
 Workspace::Workspace(Call& call, py::handle object, int64_t bytes) {
   if (object.is_none()) return;
-  if (call.place.is_cuda())
+  const bool has_buffer = !call.place.is_cuda() && PyObject_CheckBuffer(object.ptr());
+  if (call.place.is_cuda() || (!has_buffer && py::hasattr(object, "__dlpack__")))
     take_array(call, object, bytes);
   else
     take_buffer(call.op, object, bytes);
@@ -56,6 +57,7 @@ void Workspace::take_buffer(const char* op, py::handle object, int64_t bytes) {
 
 void Workspace::take_array(Call& call, py::handle object, int64_t bytes) {
   const char* op = call.op;
+  call.may_mix = true;
   if (py::isinstance<py::array>(object)) call.settle({}, "workspace", "workspace");
   array_ = foreign_array(call, "workspace", "workspace", object);
   check(!array_.is_read_only && !array_.is_copy && is_packed(array_.view), op,
@@ -65,8 +67,9 @@ void Workspace::take_array(Call& call, py::handle object, int64_t bytes) {
   bytes_ = count(array_.view.sizes) * int64_t(size_of(array_.view.dtype));
   check(bytes_ >= bytes, op, ": workspace has ", bytes_, " bytes; it must have at least ", bytes);
   data_ = array_.view.data;
-  check(reinterpret_cast<uintptr_t>(data_) % kCudaAlignment == 0, op,
-        ": workspace starts at an odd address; it must be a multiple of ", kCudaAlignment);
+  const uintptr_t alignment = call.place.is_cuda() ? kCudaAlignment : kCpuAlignment;
+  check(reinterpret_cast<uintptr_t>(data_) % alignment == 0, op,
+        ": workspace starts at an odd address; it must be a multiple of ", alignment);
 }
 
 }  // namespace cudml::bindings

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,6 +23,13 @@ constexpr int64_t kBytesPerThread =
     64 * 1024;              // below this, waking a thread costs more than it saves
 constexpr int kGrains = 4;  // pieces of a part; what others may steal
 constexpr auto kSpin = std::chrono::microseconds(20);
+
+/// Orders a thread's stores past the caches before whatever says that its part is done.
+void fence_stores() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
 
 using Task = void (*)(const void*, int64_t, int64_t);
 
@@ -56,6 +64,7 @@ struct Job {
   void run(int part) {
     try {
       for (int i = 0; i < parts; ++i) run_part((part + i) % parts);
+      fence_stores();
     } catch (...) {
       if (!failed.exchange(true)) error = std::current_exception();
     }
@@ -183,6 +192,26 @@ int default_threads() {
   return std::clamp(std::min(n, quota()), 1, kMaxThreads);
 }
 
+/// CUDML_STREAM_BYTES, or -1 where it is no number.
+int64_t stream_bytes_from_environment() {
+  const char* text = std::getenv("CUDML_STREAM_BYTES");
+  if (!text || !*text) return -1;
+  char* end;
+  const long long bytes = std::strtoll(text, &end, 10);
+  return *end == '\0' && bytes >= 0 ? bytes : -1;
+}
+
+/// The second-level cache of one core.
+int64_t level2_bytes() {
+  constexpr int64_t kUsual = 1 << 20;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  static const int64_t found = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return found > 0 ? found : kUsual;
+#else
+  return kUsual;
+#endif
+}
+
 std::atomic<int>& chosen_threads() {
   static std::atomic<int> n{default_threads()};
   return n;
@@ -194,12 +223,19 @@ int num_threads() { return chosen_threads(); }
 
 void set_num_threads(int n) { chosen_threads() = std::clamp(n, 1, kMaxThreads); }
 
+bool is_streamed(int64_t output_bytes) {
+  static const int64_t forced = stream_bytes_from_environment();
+  if (forced >= 0) return output_bytes >= forced;
+  return output_bytes >= 2 * level2_bytes() * num_threads();
+}
+
 void parallel_ranges(int64_t tasks, int64_t bytes, Task task, const void* context) {
   if (tasks <= 0) return;
   const int64_t useful = std::min(tasks, bytes / kBytesPerThread);
   const int threads = int(std::min<int64_t>(num_threads(), useful));
   if (threads > 1 && pool()->run(task, context, tasks, threads)) return;
   task(context, 0, tasks);
+  fence_stores();
 }
 
 }  // namespace cudml::cpu

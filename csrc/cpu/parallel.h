@@ -11,6 +11,11 @@ namespace cudml::cpu {
 int num_threads();
 void set_num_threads(int n);
 
+/// Whether outputs of so many bytes are written past the caches: from twice the second-level
+/// caches of the threads on, or from CUDML_STREAM_BYTES. Not from the third level's size, which
+/// virtual machines make up.
+bool is_streamed(int64_t output_bytes);
+
 /// Runs task(context, begin, end) over disjoint ranges that cover [0, tasks).
 void parallel_ranges(int64_t tasks, int64_t bytes,
                      void (*task)(const void* context, int64_t begin, int64_t end),
@@ -18,7 +23,8 @@ void parallel_ranges(int64_t tasks, int64_t bytes,
 
 /// Calls body(begin, end) over disjoint ranges that cover [0, tasks), from several threads where
 /// the whole call moves enough `bytes` to pay for waking them. The partition must not reach the
-/// results: a task computes the same whatever range it stands in. The first exception that leaves
+/// results: a task computes the same whatever range it stands in. Stores past the caches are fenced
+/// at the end of each part. The first exception that leaves
 /// `body` is rethrown on the calling thread once all ranges have ended.
 template <class Body>
 void parallel_for(int64_t tasks, int64_t bytes, const Body& body) {

@@ -12,6 +12,7 @@ struct Target {
   int device = 0;
   void* stream = nullptr;  // cudaStream_t
   void* workspace = nullptr;
+  bool is_rehearsal = false;  // kernels are loaded and nothing is launched; no pointer is read
 };
 
 // Pointers address the tensors' first elements; absent tensors are null. Failed launches throw

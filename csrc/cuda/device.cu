@@ -57,11 +57,27 @@ int device_count() {
 
 }  // namespace
 
+namespace {
+
+/// Whether an error is a kernel's, which calls that come later are told.
+bool is_fault(cudaError_t error) {
+  return error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure;
+}
+
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace
+
 void check_cuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // reported here and now, so no later call shall find it
+  const char* origin = is_fault(error) ? "; it may come from earlier work on the device" : "";
   throw Error(std::string(what) + " failed with " + describe(error) + " (" +
-                  std::to_string(int(error)) + ")",
+                  std::to_string(int(error)) + ")" + origin,
               error, cudaGetErrorName(error), what);
 }
 
@@ -161,16 +177,15 @@ OwnedMemory& OwnedMemory::operator=(OwnedMemory&& other) noexcept {
 }
 
 void OwnedMemory::enter(void* stream) {
-  if (!data_ || !is_used_ || stream == last_stream_) return;
-  check_cuda(
-      cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event_), 0),
-      "cudaStreamWaitEvent");
+  const auto next = static_cast<cudaStream_t>(stream);
+  if (!data_ || !is_used_ || stream == last_stream_ || is_capturing(next)) return;
+  check_cuda(cudaStreamWaitEvent(next, static_cast<cudaEvent_t>(event_), 0), "cudaStreamWaitEvent");
 }
 
 void OwnedMemory::leave(void* stream) {
-  if (!data_) return;
-  check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(event_), static_cast<cudaStream_t>(stream)),
-             "cudaEventRecord");
+  const auto last = static_cast<cudaStream_t>(stream);
+  if (!data_ || is_capturing(last)) return;
+  check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(event_), last), "cudaEventRecord");
   last_stream_ = stream;
   is_used_ = true;
 }

@@ -89,7 +89,7 @@ class OwnedMemory {
   void* data() const { return data_; }
 
   /// Call before and after enqueuing work on the memory: work of another stream is waited for, on
-  /// the device.
+  /// the device. What a graph captures is ordered by whoever launches the graph.
   void enter(void* stream);
   void leave(void* stream);
 

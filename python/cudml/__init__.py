@@ -7,6 +7,7 @@ DirectML's own path with versioned descriptors; `cudml.reference` states every o
 """
 
 from cudml import directml
+from cudml._cache import CacheInfo, cache_info, clear_cache
 from cudml._errors import CudaError
 from cudml._explain import Explanation, Kernel, explain, kernels
 from cudml._operators import (
@@ -24,6 +25,7 @@ from cudml.directml import CompiledOperator, Operator
 __version__ = "0.1.0"
 
 __all__ = [
+    "CacheInfo",
     "CompiledOperator",
     "CudaError",
     "Explanation",
@@ -32,6 +34,8 @@ __all__ = [
     "__version__",
     "average_pooling",
     "average_pooling_grad",
+    "cache_info",
+    "clear_cache",
     "directml",
     "explain",
     "get_num_threads",

@@ -24,17 +24,24 @@ class Library:
 
     ``allocate(like, shape, strides, dtype, device)`` gives a new array with exactly these strides,
     which are in elements; `dtype` is a name, `device` a CUDA device's number or None for the CPU.
-    AttributeError or TypeError says that there is no such dtype.
+    AttributeError or TypeError says that there is no such dtype. Without it,
+    ``import_memory(memory)`` gives an array of memory that has `__dlpack__`.
     ``current_stream(device)`` is the handle of the stream that the library enqueues work on.
     ``on_device(device)`` is a context in which the library exports arrays of that device.
+    ``is_immutable`` says that nobody may write into its arrays, even where they are exported so.
+    ``is_row_major`` says that its arrays have no other order in memory.
     """
 
-    allocate: Callable[[Any, Sequence[int], Sequence[int], str, int | None], Any]
+    allocate: Callable[[Any, Sequence[int], Sequence[int], str, int | None], Any] | None
     current_stream: Callable[[int], int]
     on_device: Callable[[int], contextlib.AbstractContextManager[Any]] | None = None
+    import_memory: Callable[[Any], Any] | None = None
+    is_immutable: bool = False
+    is_row_major: bool = False
 
 
 _registry: dict[str, Library] = {}
+_ALIASES = {"jaxlib": "jax"}  # where types are defined elsewhere
 
 
 def register(module: str, library: Library) -> None:
@@ -42,13 +49,31 @@ def register(module: str, library: Library) -> None:
     _registry[module] = library
 
 
+def name_of(array: Any) -> str:
+    """The name that an array's library is registered by; empty where none is."""
+    for kind in type(array).__mro__:
+        module = kind.__module__.partition(".")[0]
+        name = _ALIASES.get(module, module)
+        if name in _registry:
+            return name
+    return ""
+
+
 def find(array: Any) -> Library | None:
     """The library of an array, or of the nearest base of its type that belongs to one."""
-    for kind in type(array).__mro__:
-        library = _registry.get(kind.__module__.partition(".")[0])
-        if library is not None:
-            return library
-    return None
+    return _registry.get(name_of(array))
+
+
+def is_immutable(array: Any) -> bool:
+    """Whether an array's library lets nobody write into its arrays."""
+    library = find(array)
+    return library is not None and library.is_immutable
+
+
+def is_row_major(array: Any) -> bool:
+    """Whether all arrays of an array's library are row-major."""
+    library = find(array)
+    return library is not None and library.is_row_major
 
 
 def current_stream(array: Any, device: int) -> int:
@@ -83,19 +108,53 @@ def allocate(
     dtype: str,
     device: int | None,
 ) -> Any:
-    """A new array of `like`'s library."""
+    """A new array of `like`'s library; None where the library imports results instead."""
     library = find(like)
-    if library is None:
-        kind = f"{type(like).__module__}.{type(like).__qualname__}"
-        raise TypeError(
-            f"{op}: out is None; results like {kind} cannot be allocated, so out must be given"
-        )
+    if library is None or library.allocate is None:
+        _importer(op, like)
+        return None
     try:
         return library.allocate(like, shape, strides, dtype, device)
     except (AttributeError, TypeError) as error:
-        hint = '; index_dtype="int64" is the way' if dtype in ("uint32", "uint64") else ""
-        module = type(like).__module__.partition(".")[0]
-        raise TypeError(f"{op}: {module} cannot hold {dtype} here ({error}){hint}") from error
+        raise _cannot_hold(op, like, dtype, str(error)) from error
+
+
+def import_memory(op: str, like: Any, memory: Any, dtype: str) -> Any:
+    """The array that `like`'s library makes of a result's memory, without a copy where it can."""
+    try:
+        result = _importer(op, like)(memory)
+    except (AttributeError, TypeError, RuntimeError, ValueError) as error:
+        raise _cannot_hold(op, like, dtype, str(error)) from error
+    found = _type_name(getattr(result, "dtype", dtype))
+    if found != dtype:
+        raise _cannot_hold(op, like, dtype, f"it makes {found} of it")
+    return result
+
+
+def _cannot_hold(op: str, like: Any, dtype: str, why: str) -> TypeError:
+    hint = '; index_dtype="int64" is the way' if dtype in ("uint32", "uint64") else ""
+    module = type(like).__module__.partition(".")[0]
+    return TypeError(f"{op}: {module} cannot hold {dtype} here ({why}){hint}")
+
+
+def _importer(op: str, like: Any) -> Callable[[Any], Any]:
+    """How `like`'s library imports: as it is registered, else a `from_dlpack` that it has."""
+    library = find(like)
+    if library is not None and library.import_memory is not None:
+        return library.import_memory
+    kind = type(like)
+    spaces = [kind, sys.modules.get(kind.__module__.partition(".")[0])]
+    if hasattr(like, "__array_namespace__"):
+        spaces.insert(0, like.__array_namespace__())
+    for space in spaces:
+        found = getattr(space, "from_dlpack", None)
+        if callable(found):
+            importer: Callable[[Any], Any] = found
+            return importer
+    raise TypeError(
+        f"{op}: out is None; {kind.__module__}.{kind.__qualname__} has no from_dlpack to return "
+        "a result by, so out must be given"
+    )
 
 
 def describe(array: Any) -> tuple[str, tuple[int, ...], tuple[int, ...] | None, int, int] | None:
@@ -213,7 +272,18 @@ def _numba_stream(device: int) -> int:
     return 0
 
 
+def _jax_import(memory: Any) -> Any:
+    return sys.modules["jax"].dlpack.from_dlpack(memory)
+
+
+def _jax_stream(device: int) -> int:
+    """JAX has no current stream; it orders itself with the default one."""
+    return 0
+
+
 # An array of a library is at hand whenever one of these is asked, so that it is imported.
 register("torch", Library(_torch_allocate, _torch_stream, _torch_device))
 register("cupy", Library(_cupy_allocate, _cupy_stream, _cupy_device))
 register("numba", Library(_numba_allocate, _numba_stream))
+_jax = Library(None, _jax_stream, import_memory=_jax_import, is_immutable=True, is_row_major=True)
+register("jax", _jax)

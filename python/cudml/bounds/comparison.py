@@ -53,7 +53,35 @@ class Comparison:
 
 
 def compare(result: Any, expected: Expected) -> Comparison:
-    """Judges a result: one array, or a sequence of arrays where the call has several outputs."""
+    """Judge a result: one array, or a sequence of arrays where the call has several outputs.
+
+    Parameters
+    ----------
+    result : array, or a sequence of arrays
+        What the call returned, as NumPy takes it.
+    expected : Expected
+        What `expected` says of the same call.
+
+    Returns
+    -------
+    Comparison
+        The verdict on all outputs together.
+
+    Raises
+    ------
+    Nothing; a wrong number of outputs, shape or type is a verdict, too.
+
+    Examples
+    --------
+    >>> import cudml, numpy as np
+    >>> from cudml import bounds
+    >>> x = np.array([1, 2, 4], np.float32)
+    >>> want = bounds.expected("mean_variance_normalization", x, axes=0)
+    >>> bounds.compare(cudml.mean_variance_normalization(x, axes=0), want).ok
+    True
+    >>> bounds.compare(x, want).ok
+    False
+    """
     outputs = [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else [result])]
     if len(outputs) != len(expected.values):
         return _failed(f"{len(outputs)} outputs, expected {len(expected.values)}")
@@ -135,6 +163,22 @@ def judge(got: F64, ref: F64, bound: F64, form: FloatFormat) -> tuple[NDArray[np
 
     NaN matches NaN and an infinity itself; where the tolerance reaches beyond the largest finite
     value, the infinity of that sign passes too. An infinite E makes no claim.
+
+    Parameters
+    ----------
+    got, ref, bound : ndarray of float64, of one shape
+        Results, references, and E, how far arithmetic in the compute type may lead away.
+    form : FloatFormat
+        The format of the results: what `ulp` is of.
+
+    Returns
+    -------
+    tuple of three ndarrays of that shape
+        Whether each passes, its error, and the fraction of its tolerance that is used.
+
+    Raises
+    ------
+    Nothing.
     """
     allowed = bound + spacing(np.abs(ref) + bound, form) / 2
     error = np.where(got == ref, 0.0, np.abs(got - ref))

@@ -27,7 +27,34 @@ F64 = NDArray[np.float64]
 
 
 def expected(op: str, *args: Any, **kwargs: Any) -> Expected:
-    """The reference result of a canonical call with its bounds; `out` and `stream` are ignored."""
+    """The reference result of a canonical call with its bounds.
+
+    Parameters
+    ----------
+    op : str
+        The operator's name.
+    *args, **kwargs
+        Its arguments; `out` and `stream` are ignored.
+
+    Returns
+    -------
+    Expected
+        Values, bounds and how to compare them, for each output.
+
+    Raises
+    ------
+    AttributeError
+        There is no such operator.
+    TypeError
+        The operator has no such argument.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cudml import bounds
+    >>> bounds.expected("average_pooling", np.ones(3, np.float32), 2, axes=0).values[0].tolist()
+    [1.0, 1.0]
+    """
     kwargs = {k: v for k, v in kwargs.items() if k not in ("out", "stream")}
     bound = inspect.signature(getattr(reference, op)).bind(*args, **kwargs)
     bound.apply_defaults()

@@ -31,6 +31,29 @@ def max_pooling_grad(
 
     x is the forward input, grad has the forward output's shape (any that D-POOL-2 permits), the
     result x's. Winners are those of max_pooling: ties go to the first, NaN to the first NaN.
+
+    Parameters
+    ----------
+    x : ndarray, the forward input
+        float16, bfloat16, float32 or float64.
+    grad : ndarray, the shape of the forward output
+        x's type.
+    window_size, strides, start_padding, end_padding, dilations, axes
+        As in `cudml.max_pooling_grad`.
+
+    Returns
+    -------
+    ndarray of float64, x's shape
+
+    Raises
+    ------
+    Exception
+        What NumPy makes of bad arguments; they are checked in
+        `cudml.max_pooling_grad`.
+
+    Notes
+    -----
+    States DML_MAX_POOLING_GRAD_OPERATOR_DESC.
     """
     fields = (window_size, strides, start_padding, end_padding, dilations, axes)
     windows = fitted(x.shape, grad, *fields)
@@ -61,6 +84,31 @@ def average_pooling_grad(
 
     grad has the forward output's shape, the result the shape `input_sizes`; the divisor is that
     of average_pooling. Gradient that falls on padding disappears.
+
+    Parameters
+    ----------
+    grad : ndarray, the shape of the forward output
+        float16, bfloat16, float32 or float64.
+    input_sizes : sequence of int
+        The full shape of the forward input.
+    window_size, strides, start_padding, end_padding, dilations, axes
+        As in `cudml.average_pooling_grad`.
+    include_padding : bool
+        Whether padding counts in the divisor.
+
+    Returns
+    -------
+    ndarray of float64, shape `input_sizes`
+
+    Raises
+    ------
+    Exception
+        What NumPy makes of bad arguments; they are checked in
+        `cudml.average_pooling_grad`.
+
+    Notes
+    -----
+    States DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC.
     """
     shape = tuple(input_sizes)
     fields = (window_size, strides, start_padding, end_padding, dilations, axes)

@@ -53,6 +53,35 @@ def mean_variance_normalization(
 
     N is the number of elements that share all coordinates outside `axes`; no axes means N = 1.
     scale and bias broadcast to x. Epsilon is a FLOAT unless x is float64 (D-MVN-9).
+
+    Parameters
+    ----------
+    x : ndarray of rank 1 to 8
+        float16, bfloat16, float32 or float64.
+    scale, bias : ndarray or None
+        x's rank; each size is 1 or x's.
+    axes : int or ints
+        The dimensions that the statistics run over.
+    use_mean, use_variance : bool
+        Whether the mean is taken off, whether the deviation is divided by.
+    epsilon : float
+        Added to the variance inside of the root.
+    activation : None, str, or (str, dict)
+        As in `cudml.mean_variance_normalization`.
+
+    Returns
+    -------
+    ndarray of float64, x's shape
+
+    Raises
+    ------
+    Exception
+        What NumPy makes of bad arguments; they are checked in
+        `cudml.mean_variance_normalization`.
+
+    Notes
+    -----
+    States DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC.
     """
     return normalize(x, scale, bias, axes, use_mean, use_variance, epsilon, activation).output
 

@@ -27,6 +27,31 @@ def padding(
     x has rank 1 to 8 and any element type, whose bits are copied. `mode` is one name or one per
     dimension (D-PAD-14): an element is `value` if it lies outside x in any dimension whose mode is
     constant, otherwise each dimension's own rule gives its source.
+
+    Parameters
+    ----------
+    x : ndarray of rank 1 to 8
+        Any of the twelve element types.
+    start_padding, end_padding : int or one int per dimension
+        Elements before and after.
+    mode : str or one str per dimension
+        constant, edge, reflection, symmetric or wrap.
+    value : number
+        The constant; D-PAD-3 to D-PAD-5 convert it.
+
+    Returns
+    -------
+    ndarray of x's type, shape ``x.shape[d] + start_padding[d] + end_padding[d]``
+
+    Raises
+    ------
+    Exception
+        What NumPy makes of bad arguments; they are checked in
+        `cudml.padding`.
+
+    Notes
+    -----
+    States DML_PADDING1_OPERATOR_DESC.
     """
     modes = [mode] * x.ndim if isinstance(mode, str) else list(mode)
     start, end = per_axis(start_padding, x.ndim), per_axis(end_padding, x.ndim)

@@ -78,6 +78,32 @@ def max_pooling(
     and with `return_indices` the winners' flat positions in the whole of x seen as one packed
     row-major array. A window without a real tap gives -inf (floats) or the type's minimum, and an
     index with all bits set (D-MAX-4).
+
+    Parameters
+    ----------
+    x : ndarray, shape (N, C, [D, [H,]] W), or of rank 1 to 8 with `axes`
+        Any of the twelve element types.
+    window_size, strides, start_padding, end_padding, dilations, output_sizes, axes
+        As in `cudml.max_pooling`.
+    return_indices : bool
+        Return the winners' positions as well.
+    index_dtype : str or dtype
+        uint32, uint64 or int64.
+
+    Returns
+    -------
+    ndarray, or a tuple of two
+        The values, in x's type; the positions, in `index_dtype`.
+
+    Raises
+    ------
+    Exception
+        What NumPy makes of bad arguments; they are checked in
+        `cudml.max_pooling`.
+
+    Notes
+    -----
+    States DML_MAX_POOLING2_OPERATOR_DESC.
     """
     windows = Windows(
         x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes
@@ -113,6 +139,29 @@ def average_pooling(
 
     divisor = include_padding ? taps inside the padded extent : real taps.
     x is floating; the result is float64 of the pooled shape.
+
+    Parameters
+    ----------
+    x : ndarray, shape (N, C, [D, [H,]] W), or of rank 1 to 8 with `axes`
+        float16, bfloat16, float32 or float64.
+    window_size, strides, start_padding, end_padding, dilations, output_sizes, axes
+        As in `cudml.average_pooling`.
+    include_padding : bool
+        Whether padding counts in the divisor.
+
+    Returns
+    -------
+    ndarray of float64, the pooled shape
+
+    Raises
+    ------
+    Exception
+        What NumPy makes of bad arguments; they are checked in
+        `cudml.average_pooling`.
+
+    Notes
+    -----
+    States DML_AVERAGE_POOLING1_OPERATOR_DESC.
     """
     windows = Windows(
         x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes
@@ -145,6 +194,29 @@ def lp_pooling(
 
     Evaluated as M * (sum (|x|/M)^P)^(1/P) with M = max|x|, so that nothing overflows (D-LP-6).
     A NaN tap gives NaN, else an infinite tap gives inf (D-LP-7); no real tap gives 0.
+
+    Parameters
+    ----------
+    x : ndarray, shape (N, C, [D, [H,]] W), or of rank 1 to 8 with `axes`
+        float16, bfloat16, float32 or float64.
+    window_size, strides, start_padding, end_padding, dilations, output_sizes, axes
+        As in `cudml.lp_pooling`.
+    p : int
+        The exponent P, from 1 on.
+
+    Returns
+    -------
+    ndarray of float64, the pooled shape
+
+    Raises
+    ------
+    Exception
+        What NumPy makes of bad arguments; they are checked in
+        `cudml.lp_pooling`.
+
+    Notes
+    -----
+    States DML_LP_POOLING1_OPERATOR_DESC.
     """
     windows = Windows(
         x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes

@@ -1,0 +1,115 @@
+// Importing arrays by __cuda_array_interface__.
+#include <string>
+#include <utility>
+
+#include "bindings/imported.h"
+#include "cuda/device.h"
+
+namespace cudml::bindings {
+namespace {
+
+py::object entry(const Argument& at, const py::dict& interface, const char* key) {
+  at.require(interface.contains(key), "has a __cuda_array_interface__ without \"", key, "\"");
+  return interface[key];
+}
+
+int64_t integer(const Argument& at, py::handle object, const char* what) {
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+  if (!index) PyErr_Clear();
+  at.require(bool(index), "has a __cuda_array_interface__ whose ", what, " is ", text_of(object));
+  const long long value = PyLong_AsLongLong(index.ptr());
+  if (value == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    at.fail("has a __cuda_array_interface__ whose ", what, " is ", text_of(object));
+  }
+  return value;
+}
+
+Dtype dtype_of_typestr(const Argument& at, py::handle object) {
+  at.require(PyUnicode_Check(object.ptr()), "has a __cuda_array_interface__ whose typestr is ",
+             text_of(object));
+  const std::string text = utf8(object);
+  static constexpr std::pair<const char*, Dtype> kTypes[] = {
+      {"f4", Dtype::float32}, {"f2", Dtype::float16}, {"f8", Dtype::float64}, {"u1", Dtype::uint8},
+      {"u2", Dtype::uint16},  {"u4", Dtype::uint32},  {"u8", Dtype::uint64},  {"i1", Dtype::int8},
+      {"i2", Dtype::int16},   {"i4", Dtype::int32},   {"i8", Dtype::int64}};
+  if (text.size() == 3 && (text[0] == '<' || text[0] == '|' || text[0] == '='))
+    for (const auto& [name, dtype] : kTypes)
+      if (text.substr(1) == name) return dtype;
+  refuse_element_type(at, "\"" + text + "\"");
+}
+
+/// Waits, on the device, for the stream that an interface of version 3 names.
+void order_after_producer(const Argument& at, const py::dict& interface) {
+  if (!interface.contains("stream")) return;
+  const py::object stream = interface["stream"];
+  if (stream.is_none() || at.call.is_explained) return;
+  const auto number = uintptr_t(integer(at, stream, "stream"));
+  at.require(number != 0, "has a __cuda_array_interface__ whose stream is 0, which is ambiguous");
+  try {
+    const cuda::DeviceGuard guard(at.call.place.device);
+    cuda::order_after(at.call.stream, reinterpret_cast<void*>(number == 1 ? 0 : number));
+  } catch (const cuda::Error& error) {
+    throw error.prefixed(join(at.call.op, ": ", at.field, " (", at.name, ") has a stream; "));
+  }
+}
+
+Place place_of_address(const Argument& at, uintptr_t address) {
+  try {
+    // Nothing is allocated for an empty array, so that it is wherever it is looked for.
+    if (!address) return {at.call.place.is_cuda() ? at.call.place.device : cuda::current_device()};
+    const int device = cuda::device_of(reinterpret_cast<void*>(address));
+    at.require(device >= 0, "has a __cuda_array_interface__ with memory that is no device's");
+    return {device};
+  } catch (const cuda::Error& error) {
+    throw error.prefixed(join(at.call.op, ": ", at.field, " (", at.name, ") is on a GPU; "));
+  }
+}
+
+}  // namespace
+
+void read_tuple(const Argument& at, py::handle object, const char* what, int64_t* numbers,
+                int64_t& rank) {
+  at.require(PyTuple_Check(object.ptr()), "has a __cuda_array_interface__ whose ", what,
+             " is no tuple but ", text_of(object));
+  rank = PyTuple_GET_SIZE(object.ptr());
+  for (int64_t d = 0; d < rank && d < kMaxRank; ++d)
+    numbers[d] = integer(at, PyTuple_GET_ITEM(object.ptr(), d), what);
+}
+
+Array interface_array(const Argument& at, py::handle object, const py::object& found) {
+  at.require(PyDict_Check(found.ptr()), "has a __cuda_array_interface__ that is no dict");
+  const auto interface = py::reinterpret_borrow<py::dict>(found);
+  const int64_t version = integer(at, entry(at, interface, "version"), "version");
+  at.require(version >= 2, "has a __cuda_array_interface__ of version ", version,
+             "; it must be 2 or 3");
+  if (interface.contains("mask") && !py::object(interface["mask"]).is_none())
+    refuse_type(at.call.op, ": ", at.field, " (", at.name,
+                ") has a mask, which would be ignored; pass its data");
+  int64_t shape[kMaxRank], strides[kMaxRank], strides_rank = 0;
+  Imported in;
+  in.shape = shape;
+  read_tuple(at, entry(at, interface, "shape"), "shape", shape, in.rank);
+  in.dtype = dtype_of_typestr(at, entry(at, interface, "typestr"));
+  const py::object data = entry(at, interface, "data");
+  at.require(PyTuple_Check(data.ptr()) && PyTuple_GET_SIZE(data.ptr()) == 2,
+             "has a __cuda_array_interface__ whose data is ", text_of(data));
+  in.address = uintptr_t(integer(at, PyTuple_GET_ITEM(data.ptr(), 0), "address"));
+  in.is_read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data.ptr(), 1)) == 1;
+  if (interface.contains("strides") && !py::object(interface["strides"]).is_none()) {
+    read_tuple(at, interface["strides"], "strides", strides, strides_rank);
+    at.require(strides_rank == in.rank, "has ", strides_rank, " strides and ", in.rank, " sizes");
+    const auto item = int64_t(size_of(in.dtype));
+    for (int64_t d = 0; d < in.rank && d < kMaxRank; ++d) {
+      at.require(shape[d] <= 1 || strides[d] % item == 0, "has a stride of ", strides[d],
+                 " bytes, no multiple of its elements; copy it first");
+      strides[d] /= item;
+    }
+    in.strides = strides;
+  }
+  at.call.settle(place_of_address(at, in.address), at.field, at.name, object);
+  order_after_producer(at, interface);
+  return array_of(at, in, object);
+}
+
+}  // namespace cudml::bindings

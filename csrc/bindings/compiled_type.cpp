@@ -1,0 +1,199 @@
+// The Python type of compiled operators, called without the detour of a generic binding.
+#include <cstddef>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "bindings/compiled.h"
+#include "bindings/raise.h"
+#include "bindings/text.h"
+
+#include <structmember.h>  // after Python.h, which it needs
+
+#ifndef CUDML_MODULE
+#define CUDML_MODULE _core
+#endif
+#define CUDML_TEXT_OF(name) #name
+#define CUDML_TEXT(name) CUDML_TEXT_OF(name)
+
+namespace cudml::bindings {
+namespace {
+
+constexpr const char* kCallDoc =
+    R"(Run the operator on arrays.
+
+Parameters
+----------
+*inputs : array
+    One array per input tensor, in the descriptor's order; an absent optional tensor is left out.
+    Data type, sizes and strides are those of the tensor descriptor (null strides mean packed;
+    strides of dimensions of size 1 do not count).
+out : array or tuple of arrays, optional
+    Where the outputs go, a pair where the operator has two. Nothing is allocated then.
+workspace : writable contiguous buffer, optional
+    At least `workspace_bytes` bytes, on the operator's device. Without it, calls of one compiled
+    operator share its own workspace: on a GPU its streams wait for each other, on the CPU a call
+    at the same time allocates. A graph that captures such a call must not run at once with others.
+stream : int or object with __cuda_stream__, optional
+    Where the work is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one, another
+    int a handle. None is the current stream of the first input's library. CPU arrays take None.
+
+Returns
+-------
+array or tuple of arrays
+    `out` itself where it is given, else new arrays of the first input's library with exactly the
+    descriptors' strides. On a GPU they are complete once the stream has come that far.
+
+Raises
+------
+TypeError
+    A wrong number of inputs, an object that is no array, a data type that is not the descriptor's.
+ValueError
+    Sizes, strides, another device, a read-only or overlapping output, a workspace that is too
+    small.
+CudaError
+    A launch failed.
+
+Examples
+--------
+>>> import numpy as np
+>>> from cudml.directml import BufferTensorDesc, Padding1OperatorDesc
+>>> desc = Padding1OperatorDesc(
+...     InputTensor=BufferTensorDesc("INT32", [2]), OutputTensor=BufferTensorDesc("INT32", [4]),
+...     PaddingMode="EDGE", PaddingValueDataType="INT32", PaddingValue=0,
+...     StartPadding=[2], EndPadding=[0],
+... )
+>>> pad = cudml.Operator(desc).compile("cpu")
+>>> y = np.empty(4, np.int32)
+>>> pad(np.array([1, 2], np.int32), out=y) is y, y.tolist()
+(True, [1, 1, 1, 2]))";
+
+constexpr const char* kExplainDoc =
+    R"(Say which kernel runs, why, and how many bytes it must move, for well aligned arrays.
+
+Returns
+-------
+Explanation
+    As `cudml.explain` gives it.)";
+
+constexpr const char* kClassDoc =
+    R"(An operator planned for a device; made by `Operator.compile`, called with arrays.
+
+Examples
+--------
+>>> import numpy as np
+>>> from cudml.directml import BufferTensorDesc, Padding1OperatorDesc
+>>> desc = Padding1OperatorDesc(
+...     InputTensor=BufferTensorDesc("INT32", [2]), OutputTensor=BufferTensorDesc("INT32", [5]),
+...     PaddingMode="CONSTANT", PaddingValueDataType="INT32", PaddingValue=7,
+...     StartPadding=[2], EndPadding=[1],
+... )
+>>> pad = cudml.Operator(desc).compile("cpu")
+>>> pad(np.array([1, 2], np.int32)).tolist(), pad.workspace_bytes
+([7, 7, 1, 2, 7], 0)
+)";
+
+struct Object {
+  PyObject_HEAD vectorcallfunc call;
+  std::shared_ptr<CompiledOperator> op;
+};
+
+Object* of(PyObject* self) { return reinterpret_cast<Object*>(self); }
+
+/// The place in `arguments` of what a keyword names.
+py::handle& keyword(CallArguments& arguments, const char* op, PyObject* name) {
+  static PyObject *const out = PyUnicode_InternFromString("out"),
+                         *const workspace = PyUnicode_InternFromString("workspace"),
+                         *const stream = PyUnicode_InternFromString("stream");
+  const auto is = [&](PyObject* known) {
+    return name == known || PyUnicode_Compare(name, known) == 0;
+  };
+  if (is(out)) return arguments.out;
+  if (is(workspace)) return arguments.workspace;
+  check_type(is(stream), op, ": unexpected keyword argument '", utf8(name),
+             "'; the keywords are out, workspace and stream");
+  return arguments.stream;
+}
+
+PyObject* call(PyObject* self, PyObject* const* values, size_t flags, PyObject* names) {
+  return result_of([&] {
+    CompiledOperator& op = *of(self)->op;
+    const auto positional = size_t(PyVectorcall_NARGS(flags));
+    const py::handle none(Py_None);
+    CallArguments arguments{{values, positional}, none, none, none};
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+      keyword(arguments, op.op(), PyTuple_GET_ITEM(names, i)) = values[positional + size_t(i)];
+    return op.call(arguments);
+  });
+}
+
+/// The same for whoever asks for the attribute `__call__`.
+PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) {
+  return call(self, values, size_t(count), names);
+}
+
+PyObject* explain(PyObject* self, PyObject*) {
+  return result_of([&] { return of(self)->op->explain(); });
+}
+
+PyObject* repr(PyObject* self) {
+  return result_of([&] { return py::str(of(self)->op->repr()); });
+}
+
+PyObject* workspace_bytes(PyObject* self, void*) {
+  return PyLong_FromLongLong(of(self)->op->workspace_bytes());
+}
+
+void deallocate(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  of(self)->op.~shared_ptr();
+  type->tp_free(self);
+  Py_DECREF(type);  // instances of types made at run time own a reference
+}
+
+PyMethodDef methods[] = {
+    // METH_COEXIST: with its own text in place of that of the interpreter's wrapper.
+    {"__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_method)),
+     METH_FASTCALL | METH_KEYWORDS | METH_COEXIST, kCallDoc},
+    {"explain", &explain, METH_NOARGS, kExplainDoc},
+    {}};
+
+PyGetSetDef properties[] = {{"workspace_bytes", &workspace_bytes, nullptr,
+                             "Bytes that `workspace` must have; 0 for most operators.", nullptr},
+                            {}};
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Object, call), READONLY, nullptr}, {}};
+
+PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(&deallocate)},
+                       {Py_tp_repr, reinterpret_cast<void*>(&repr)},
+                       {Py_tp_doc, const_cast<char*>(kClassDoc)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_getset, properties},
+                       {Py_tp_members, members},
+                       {}};
+
+PyType_Spec spec{
+    "cudml." CUDML_TEXT(CUDML_MODULE) ".CompiledOperator", int(sizeof(Object)), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+}  // namespace
+
+py::object compiled_type() {
+  static PyObject* const type = PyType_FromSpec(&spec);
+  if (!type) throw py::error_already_set();
+  return py::reinterpret_borrow<py::object>(type);
+}
+
+py::object to_python(std::shared_ptr<CompiledOperator> op) {
+  const py::object type = compiled_type();
+  auto* kind = reinterpret_cast<PyTypeObject*>(type.ptr());
+  PyObject* self = kind->tp_alloc(kind, 0);
+  if (!self) throw py::error_already_set();
+  of(self)->call = &call;
+  new (&of(self)->op) std::shared_ptr<CompiledOperator>(std::move(op));
+  return py::reinterpret_steal<py::object>(self);
+}
+
+}  // namespace cudml::bindings

@@ -1,0 +1,258 @@
+// Importing arrays by DLPack: by the exchange table of their type, else by a capsule.
+#include "bindings/dlpack.h"
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "bindings/imported.h"
+#include "bindings/libraries.h"
+#include "cuda/device.h"
+
+namespace cudml::bindings {
+namespace {
+
+Dtype dtype_of_dlpack(const Argument& at, dlpack::DataType type) {
+  using namespace dlpack;
+  const auto is = [&](uint8_t code, int bits) { return type.code == code && type.bits == bits; };
+  if (type.lanes == 1) {
+    if (is(kFloat, 32)) return Dtype::float32;
+    if (is(kFloat, 16)) return Dtype::float16;
+    if (is(kBfloat, 16)) return Dtype::bfloat16;
+    if (is(kFloat, 64)) return Dtype::float64;
+    for (int log = 0; log < 4; ++log) {
+      if (is(kUint, 8 << log)) return Dtype(int(Dtype::uint8) + log);
+      if (is(kInt, 8 << log)) return Dtype(int(Dtype::int8) + log);
+    }
+  }
+  const char* kind = type.code == kBool      ? "bool"
+                     : type.code == kComplex ? "complex"
+                     : type.code == kInt     ? "int"
+                     : type.code == kUint    ? "uint"
+                     : type.code == kFloat   ? "float"
+                                             : "DLPack type code ";
+  std::string found = type.code > kBool || type.code == 3 ? join(kind, int(type.code)) : kind;
+  if (type.code != kBool) found += join(type.code > kBool ? " of " : "", int(type.bits));
+  refuse_element_type(at, type.lanes == 1 ? found : join(found, " in ", type.lanes, " lanes"));
+}
+
+Place place_of_dlpack(const Argument& at, dlpack::Device device) {
+  if (device.type == dlpack::kCpu || device.type == dlpack::kCudaHost) return {};
+  const bool is_cuda = device.type == dlpack::kCuda || device.type == dlpack::kCudaManaged;
+  check(is_cuda && device.id >= 0, at.call.op, ": ", at.field, " (", at.name,
+        ") is on DLPack device type ", device.type, ", number ", device.id,
+        "; it must be on the CPU or on a CUDA device");
+  return {device.id};
+}
+
+/// A number of __dlpack_device__, -1 for one that is none of DLPack's; nothing for what is no int.
+std::optional<int32_t> device_number(PyObject* object) {
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object));  // torch: an Enum
+  const long long number = index ? PyLong_AsLongLong(index.ptr()) : -1;
+  PyErr_Clear();
+  if (!index) return std::nullopt;
+  return number >= 0 && number <= INT32_MAX ? int32_t(number) : -1;
+}
+
+Place place_reported(const Argument& at, py::handle object) {
+  const py::object pair = object.attr("__dlpack_device__")();
+  std::optional<int32_t> type, device;
+  if (PyTuple_Check(pair.ptr()) && PyTuple_GET_SIZE(pair.ptr()) == 2) {
+    type = device_number(PyTuple_GET_ITEM(pair.ptr(), 0));
+    device = device_number(PyTuple_GET_ITEM(pair.ptr(), 1));
+  }
+  at.require(type && device, "has a __dlpack_device__ that gives ", text_of(pair),
+             "; it must be a pair of DLPack's device type and a device's number");
+  return place_of_dlpack(at, {*type, *device});
+}
+
+/// Takes a capsule's tensor; from here on its deleter runs once, whatever happens.
+template <class Managed>
+std::shared_ptr<Managed> take(PyObject* capsule) {
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
+  if (!managed) throw py::error_already_set();
+  std::shared_ptr<Managed> owner(managed, [](Managed* m) {
+    if (!m->deleter) return;
+    const py::error_scope pending;  // a deleter may run Python code
+    m->deleter(m);
+  });
+  if (PyCapsule_SetName(capsule, Managed::kUsedName)) throw py::error_already_set();
+  return owner;
+}
+
+Array import_tensor(const Argument& at, const dlpack::Tensor& tensor, Place reported,
+                    py::handle object) {
+  at.require(place_of_dlpack(at, tensor.device) == reported,
+             "is exported on another device than __dlpack_device__ says");
+  at.require(tensor.ndim == 0 || tensor.shape, "has no shape");
+  Imported in{tensor.ndim, tensor.shape, tensor.strides};
+  in.dtype = dtype_of_dlpack(at, tensor.dtype);
+  in.address = reinterpret_cast<uintptr_t>(tensor.data);
+  at.require(in.address <= INT64_MAX && tensor.byte_offset <= INT64_MAX - in.address,
+             "is exported at an address and byte_offset that no memory has");
+  if (in.address) in.address += tensor.byte_offset;
+  return array_of(at, in, object);
+}
+
+/// Torch negates such an array's elements as it reads them, which no protocol says.
+bool is_negated(py::handle object) {
+  static PyObject* const name = PyUnicode_InternFromString("is_neg");
+  const auto found =
+      py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object.ptr(), name));
+  if (!found) PyErr_Clear();  // not torch's
+  return found.ptr() == Py_True;
+}
+
+/// Torch refuses a capsule for such an array; its table does not ask.
+bool requires_gradient(py::handle object) {
+  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
+  const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttr(object.ptr(), name));
+  if (!found) PyErr_Clear();
+  return found.ptr() == Py_True;
+}
+
+void refuse_negated(const Argument& at, py::handle object) {
+  at.require(!is_negated(object), "has its negative bit set; pass its resolve_neg()");
+}
+
+Array capsule_array(const Argument& at, py::handle object) {
+  const Place place = place_reported(at, object);
+  at.call.settle(place, at.field, at.name, object);
+  const py::object capsule = export_capsule(at.call, place, object);
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedVersioned::kName)) {
+    auto owner = take<dlpack::ManagedVersioned>(capsule.ptr());
+    at.require(owner->major == dlpack::kMajorVersion, "is exported with DLPack version ",
+               owner->major, ".", owner->minor, "; only major version 1 is known");
+    Array result = import_tensor(at, owner->tensor, place, object);
+    result.is_read_only = owner->flags & dlpack::kReadOnly;
+    result.is_copy = owner->flags & dlpack::kIsCopied;
+    result.lease = std::move(owner);
+    return result;
+  }
+  at.require(PyCapsule_IsValid(capsule.ptr(), dlpack::Managed::kName),
+             "has a __dlpack__ that gives ", text_of(capsule), "; it must be a fresh capsule");
+  auto owner = take<dlpack::Managed>(capsule.ptr());
+  Array result = import_tensor(at, owner->tensor, place, object);
+  result.lease = std::move(owner);
+  return result;
+}
+
+// ---- exchange tables ----
+
+/// The table that a type itself has, and not a base of it: classes derived from an array may hold
+/// anything.
+const dlpack::ExchangeTable* read_table(PyTypeObject* type) {
+  if (!type->tp_dict) return nullptr;
+  for (const char* name : dlpack::ExchangeTable::kAttributes) {
+    PyObject* capsule = PyDict_GetItemString(type->tp_dict, name);
+    if (!capsule || !PyCapsule_IsValid(capsule, dlpack::ExchangeTable::kCapsuleName)) continue;
+    const auto* table = static_cast<const dlpack::ExchangeTable*>(
+        PyCapsule_GetPointer(capsule, dlpack::ExchangeTable::kCapsuleName));
+    while (table && table->major != dlpack::kMajorVersion) table = table->previous;
+    if (table && table->borrow && table->current_stream) return table;
+  }
+  return nullptr;
+}
+
+/// The same, remembered for the types that have one; they are kept alive for it.
+const dlpack::ExchangeTable* table_of(PyTypeObject* type) {
+  static auto& known = *new std::unordered_map<PyTypeObject*, const dlpack::ExchangeTable*>;
+  const auto found = known.find(type);
+  if (found != known.end()) return found->second;
+  const dlpack::ExchangeTable* table = read_table(type);
+  if (table) {
+    Py_INCREF(reinterpret_cast<PyObject*>(type));
+    known.emplace(type, table);
+  }
+  return table;
+}
+
+/// The call's stream may be another than the one that fills the array.
+void order_after_current(const Argument& at, const dlpack::ExchangeTable& table, Place place) {
+  void* producer = nullptr;
+  at.require(table.current_stream(dlpack::kCuda, place.device, &producer) == 0,
+             "has an exchange table that knows no current stream");
+  const cuda::DeviceGuard guard(place.device);
+  cuda::order_after(at.call.stream, producer);
+}
+
+std::optional<Array> table_array(const Argument& at, py::handle object) {
+  const dlpack::ExchangeTable* table = table_of(Py_TYPE(object.ptr()));
+  if (!table) return std::nullopt;
+  dlpack::Tensor tensor{};
+  if (table->borrow(object.ptr(), &tensor) != 0) {
+    PyErr_Clear();  // the capsule's refusal says more
+    return std::nullopt;
+  }
+  if (!tensor.data) return std::nullopt;  // empty, or without memory: likewise
+  at.require(!requires_gradient(object), "requires a gradient; pass its detach()");
+  refuse_negated(at, object);
+  const Place place = place_of_dlpack(at, tensor.device);
+  at.call.settle(place, at.field, at.name, object);
+  if (place.is_cuda()) order_after_current(at, *table, place);
+  return import_tensor(at, tensor, place, object);
+}
+
+}  // namespace
+
+std::optional<Array> dlpack_array(const Argument& at, py::handle object) {
+  if (std::optional<Array> array = table_array(at, object)) return array;
+  if (!attribute(object, "__dlpack__") || !attribute(object, "__dlpack_device__"))
+    return std::nullopt;
+  refuse_negated(at, object);
+  return capsule_array(at, object);
+}
+
+void* address_by_table(py::handle object, const TensorDesc& desc) {
+  const dlpack::ExchangeTable* table = table_of(Py_TYPE(object.ptr()));
+  dlpack::Tensor tensor{};
+  if (!table) return nullptr;
+  if (table->borrow(object.ptr(), &tensor) != 0) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  const dlpack::DataType type = dlpack::type_of(desc.dtype);
+  const bool is_same = tensor.device.type == dlpack::kCpu && tensor.ndim == desc.rank() &&
+                       tensor.dtype.code == type.code && tensor.dtype.bits == type.bits &&
+                       tensor.dtype.lanes == type.lanes && tensor.strides && tensor.data;
+  for (int d = 0; is_same && d < desc.rank(); ++d)
+    if (tensor.shape[d] != desc.sizes[d] ||
+        (desc.sizes[d] != 1 && tensor.strides[d] != desc.strides[d]))
+      return nullptr;
+  char* address = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  const bool is_plain = is_same &&
+                        reinterpret_cast<uintptr_t>(address) % size_of(desc.dtype) == 0 &&
+                        !requires_gradient(object) && !is_negated(object);
+  return is_plain ? address : nullptr;
+}
+
+std::optional<Array> allocated_by_table(const Call& call, py::handle like, const TensorDesc& desc) {
+  const dlpack::ExchangeTable* table = table_of(Py_TYPE(like.ptr()));
+  if (!table || !table->allocate || !table->import_managed || call.place.is_cuda() ||
+      !(desc.strides == packed_strides(desc.sizes)) || count(desc.sizes) == 0)
+    return std::nullopt;
+  Dims sizes = desc.sizes, strides = desc.strides;
+  dlpack::Tensor prototype{nullptr,
+                           {dlpack::kCpu, 0},
+                           desc.rank(),
+                           dlpack::type_of(desc.dtype),
+                           sizes.value,
+                           strides.value,
+                           0};
+  dlpack::ManagedVersioned* managed = nullptr;
+  const auto ignore = [](void*, const char*, const char*) {};  // the other way says it again
+  if (table->allocate(&prototype, &managed, nullptr, ignore) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  Array result;
+  static_cast<TensorDesc&>(result.view) = desc;
+  result.view.data = static_cast<char*>(managed->tensor.data) + managed->tensor.byte_offset;
+  void* object = nullptr;
+  if (table->import_managed(managed, &object) != 0) throw py::error_already_set();
+  result.keep = py::reinterpret_steal<py::object>(static_cast<PyObject*>(object));
+  result.source = result.keep;
+  return result;
+}
+
+}  // namespace cudml::bindings

@@ -1,0 +1,63 @@
+// What the protocols that describe arrays have in common.
+#pragma once
+
+#include <string>
+
+#include "bindings/arrays.h"
+#include "bindings/text.h"
+
+namespace cudml::bindings {
+
+/// Which argument is imported, and how a refusal of it begins.
+struct Argument {
+  Call& call;
+  const char *field, *name;
+
+  template <class... Parts>
+  [[noreturn]] void fail(const Parts&... parts) const {
+    throw py::buffer_error(join(call.op, ": ", field, " (", name, ") ", parts...));
+  }
+  template <class... Parts>
+  void require(bool ok, const Parts&... parts) const {
+    if (!ok) fail(parts...);
+  }
+};
+
+/// What both protocols describe, with strides in elements.
+struct Imported {
+  int64_t rank = 0;
+  const int64_t *shape = nullptr, *strides = nullptr;  // null strides mean packed
+  uintptr_t address = 0;
+  Dtype dtype = Dtype::float32;
+  bool is_read_only = false;
+};
+
+/// The array that is described, every number of it checked. `object` owns its memory.
+Array array_of(const Argument& at, const Imported& in, py::handle object);
+
+[[noreturn]] void refuse_element_type(const Argument& at, const std::string& found);
+
+/// An attribute, or nothing where there is none; other exceptions are the caller's own.
+py::object attribute(py::handle object, const char* name);
+
+/// An array by DLPack, from an object that has `__dlpack__` or whose type has an exchange table;
+/// nothing from any other.
+std::optional<Array> dlpack_array(const Argument& at, py::handle object);
+
+/// Where an array of the CPU begins that its type's exchange table describes as exactly this
+/// tensor; null for all others, which may be as good.
+void* address_by_table(py::handle object, const TensorDesc& desc);
+
+/// A new array of `like`'s library by the exchange table of its type, where there is one and `desc`
+/// is packed memory of the CPU.
+std::optional<Array> allocated_by_table(const Call& call, py::handle like, const TensorDesc& desc);
+
+/// An array by what its `__cuda_array_interface__` gives.
+Array interface_array(const Argument& at, py::handle object, const py::object& interface);
+
+/// At most kMaxRank whole numbers of a tuple, which refusals call `what` of the interface; `rank`
+/// says how many there are.
+void read_tuple(const Argument& at, py::handle object, const char* what, int64_t* numbers,
+                int64_t& rank);
+
+}  // namespace cudml::bindings

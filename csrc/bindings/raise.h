@@ -1,0 +1,30 @@
+// C++ exceptions as Python's.
+#pragma once
+
+#include <cxxabi.h>
+#include <pybind11/pybind11.h>
+#include <unistd.h>
+
+namespace cudml::bindings {
+
+namespace py = pybind11;
+
+/// Sets Python's error from the exception that is being handled.
+void set_python_error() noexcept;
+
+/// What `body` gives, as the interpreter takes it from a function; null with Python's error set
+/// where it throws. A daemon thread that the interpreter ends inside of it waits here for the end
+/// of the process, as in Unlocked.
+template <class Body>
+PyObject* result_of(const Body& body) noexcept {
+  try {
+    return py::object(body()).release().ptr();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
+}
+
+}  // namespace cudml::bindings
