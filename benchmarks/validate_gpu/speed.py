@@ -12,48 +12,32 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from device_time import event_clock, sets_for
+from measure import estimate
+from measure import interleaved as measured
 from speed_cases import SpeedCase, Tensors, speed_cases, useful_bytes
 
 ROUNDS = 15
-TURN_MS = 2.0  # of device time in one batch
-HEAD_START = 1_000_000  # cycles that the device waits while a batch is enqueued
 COPY_BYTES = 1 << 30  # read; as many are written
-MOST_SETS = 64
 TOLERANCE = {torch.float16: 4e-3, torch.float32: 1e-4}
 
 Call = Callable[[Tensors], Any]
 
 
-def batch(call: Call, sets: Iterator[Tensors], count: int) -> float:
-    """Milliseconds of device time for one call, over `count` calls in a row."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda._sleep(HEAD_START)
-    begin.record()
-    for _ in range(count):
-        call(next(sets))
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / count
-
-
 def interleaved(calls: dict[str, Call], sets: list[Tensors]) -> dict[str, list[float]]:
     """Milliseconds of each contender; they take turns, in alternating order."""
     turning = {name: itertools.cycle(sets) for name in calls}
-    counts = {}
-    for name, call in calls.items():
-        batch(call, turning[name], 3)
-        counts[name] = min(100, max(5, math.ceil(TURN_MS / batch(call, turning[name], 5))))
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for k in range(ROUNDS):
-        for name in list(calls) if k % 2 == 0 else reversed(list(calls)):
-            times[name].append(batch(calls[name], turning[name], counts[name]))
-    return times
+    on_next = {name: lambda n=name: calls[n](next(turning[n])) for name in calls}
+    expected = {name: estimate(call, event_clock) for name, call in on_next.items()}
+    players = {name: (call, expected[name]) for name, call in on_next.items()}
+    turns = measured(players, ROUNDS, math.inf, event_clock)
+    return {name: [t * 1e3 for t in turn.seconds.values()] for name, turn in turns.items()}
 
 
 def copy_rate() -> float:
@@ -79,9 +63,7 @@ def measure(case: SpeedCase, dtype: torch.dtype, rate: float) -> dict[str, Any]:
     first = case.make(dtype)
     verify(case, first, dtype)
     size = useful_bytes(first)
-    l2 = torch.cuda.get_device_properties(0).L2_cache_size
-    count = min(MOST_SETS, max(2, math.ceil(3 * l2 / size)))
-    sets = [first, *(case.make(dtype) for _ in range(count - 1))]
+    sets = [first, *(case.make(dtype) for _ in range(sets_for(size) - 1))]
     times = interleaved({"ours": case.ours, "torch": case.torchs}, sets)
     low, middle, high = (float(q) * 1e3 for q in np.percentile(times["ours"], [10, 50, 90]))
     peer = float(np.median(times["torch"])) * 1e3

@@ -1,0 +1,112 @@
+"""The CPU: its contenders, each with the same number of threads, and its copies."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import partial
+from typing import Any
+
+import numpy as np
+import verify
+from arrays import Arrays, keep_touched_memory, numpy_arrays, poison
+from contenders import Contender, Field, cudml_calls, numpy_calls
+from copies import Copies
+from measure import Call, wall_clock
+from problems import Problem
+
+import cudml
+
+PEERS = ["PyTorch", "ONNX Runtime", "NumPy"]
+
+
+class Cpu:
+    """What run.py asks of a device."""
+
+    name = "cpu"
+    compiles_at_first = False
+    clock = staticmethod(wall_clock)
+
+    def __init__(self, most_bytes: int, peers: list[str]) -> None:
+        keep_touched_memory()
+        self._peers = peers
+        self._copies = Copies(most_bytes, "PyTorch" in peers)
+
+    def arrays(self, problem: Problem) -> Arrays:
+        return numpy_arrays(problem)
+
+    def set_threads(self, threads: int) -> None:
+        cudml.set_num_threads(threads)
+        if "PyTorch" in self._peers and importlib.util.find_spec("torch"):
+            import torch
+
+            torch.set_num_threads(threads)
+
+    def copies(self, problem: Problem, threads: int) -> dict[str, Call]:
+        return self._copies.calls(problem.bytes, threads)
+
+    def field(self, arrays: Arrays, threads: int) -> Field:
+        found = Field()
+        own = partial(cudml_calls.ways, arrays)
+        found.offer("cudml", own, lambda _: arrays.logical("y"))
+        if "PyTorch" in self._peers:
+            _offer_torch(found, arrays)
+        if "ONNX Runtime" in self._peers:
+            _offer_onnx(found, arrays, threads)
+        if "NumPy" in self._peers:
+            found.offer("NumPy", partial(numpy_calls.ways, arrays), arrays.from_memory)
+        return found
+
+    def timed(self, contender: Contender) -> Call:
+        return contender.call
+
+    def against_reference(self, arrays: Arrays) -> str:
+        return verify.against_reference(arrays, np.asarray)
+
+    def poison(self, arrays: Arrays) -> None:
+        for name in ("y", "indices"):
+            if name in arrays:
+                poison(arrays.base[name])
+
+    def sample(self, contender: Contender, arrays: Arrays, result: Any) -> np.ndarray:
+        return verify.sampled(arrays.problem, contender.logical(result), np.asarray)
+
+
+def _offer_torch(found: Field, arrays: Arrays) -> None:
+    if not importlib.util.find_spec("torch"):
+        found.absent["PyTorch"] = "is not installed"
+        return
+    from contenders import torch_calls
+
+    with found.trial("PyTorch"):
+        theirs = torch_calls.tensors(arrays)
+
+        def logical(result: Any) -> Any:
+            y = result[0] if isinstance(result, tuple) else result
+            y = y.to_dense() if y.is_mkldnn else y
+            return theirs.from_image(torch_calls.array(y))
+
+        found.offer("PyTorch", partial(torch_calls.ways, theirs), logical)
+
+
+def _offer_onnx(found: Field, arrays: Arrays, threads: int) -> None:
+    """Ways that the runtime refuses, mostly for an element type, are left out one by one."""
+    library = "ONNX Runtime"
+    missing = [name for name in ("onnxruntime", "onnx") if not importlib.util.find_spec(name)]
+    if missing:
+        found.absent[library] = f"{' and '.join(missing)} not installed"
+        return
+    from contenders import onnx_calls
+
+    models = onnx_calls.models(arrays)
+    if not models:
+        found.absent[library] = "has no such operator"
+    for way, parts in models.items():
+        with found.trial(library):
+            call, y = onnx_calls.bound(parts, arrays, threads)
+            logical = partial(_written, arrays, y)
+            found.offer(library, partial(dict, {way: call}), logical)
+
+
+def _written(arrays: Arrays, y: np.ndarray, _: Any) -> Any:
+    """What a bound model wrote; the call itself returns nothing."""
+    return arrays.from_memory(y)

@@ -1,0 +1,206 @@
+"""What the suite times: each case on one shape, element type and memory layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any
+
+from cases import AVERAGE_GRAD, CASES, DTYPES, GRADIENTS, PAD, Case, Shape
+
+MOST_BYTES = 80_000_000  # of a problem on the CPU; leading dimensions shrink until it fits
+ITEM = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "uint32": 4, "int64": 8}
+FAMILIES = {
+    "max_pooling": "max pooling",
+    "average_pooling": "average pooling",
+    "lp_pooling": "Lp pooling",
+    "max_pooling_grad": "max gradient",
+    "average_pooling_grad": "average gradient",
+    "padding": "padding",
+    "mean_variance_normalization": "normalization",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One case on one shape, type and layout. `shape` is as the operator takes it (groups apart);
+    `full` as the table states it; they differ in size where the first was made to fit."""
+
+    case: Case
+    full: Shape
+    shape: Shape
+    dtype: str
+    layout: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.number:02d} {self.case.what}, {cross(self.full)}, {self.kind}"
+
+    @property
+    def kind(self) -> str:
+        return f"{self.dtype} {self.layout}"
+
+    @property
+    def family(self) -> str:
+        return FAMILIES[self.case.op]
+
+    @property
+    def groups(self) -> bool:
+        return self.case.norm == "group"
+
+    @property
+    def image(self) -> Shape:
+        """The shape with the groups' channels as one dimension."""
+        s = self.shape
+        return (s[0], s[1] * s[2], *s[3:]) if self.groups else s
+
+    @property
+    def memory_axes(self) -> Shape:
+        """The dimensions of `shape`, outermost in memory first."""
+        rank = len(self.shape)
+        if self.layout == "C" or self.case.as_is:
+            return tuple(range(rank))
+        channels = (1, 2) if self.groups else (1,)
+        return (0, *range(1 + len(channels), rank), *channels)
+
+    @property
+    def axes(self) -> Shape:
+        """Pooled or normalized dimensions."""
+        rank, given = len(self.shape), self.case.args.get("axes")
+        if given is not None:
+            return tuple(given)
+        whole = {"batch": (0, *range(2, rank)), "group": tuple(range(2, rank))}
+        return whole.get(self.case.norm, tuple(range(2, rank)))
+
+    @property
+    def window(self) -> Shape:
+        return self._each(self.case.args["window"] or tuple(self.shape[a] for a in self.axes))
+
+    @property
+    def strides(self) -> Shape:
+        return self._each(self.case.args["strides"])
+
+    @property
+    def pad(self) -> Shape:
+        return self._each(self.case.args["pad"])
+
+    @property
+    def dilations(self) -> Shape:
+        return self._each(self.case.args.get("dilations", 1))
+
+    @property
+    def ceil(self) -> bool:
+        return bool(self.case.args.get("ceil"))
+
+    def _each(self, value: Any) -> Shape:
+        return (value,) * len(self.axes) if isinstance(value, int) else tuple(value)
+
+    @property
+    def start(self) -> Shape:
+        return self._outer("start")
+
+    @property
+    def end(self) -> Shape:
+        return self._outer("end")
+
+    def _outer(self, name: str) -> Shape:
+        given = self.case.args[name]
+        return (*(0,) * (len(self.shape) - len(given)), *given)
+
+    @property
+    def pooled(self) -> Shape:
+        """The shape after pooling."""
+        sizes = list(self.shape)
+        geometry = zip(self.axes, self.window, self.strides, self.pad, self.dilations, strict=True)
+        for axis, k, s, p, d in geometry:
+            room = self.shape[axis] + 2 * p - ((k - 1) * d + 1)
+            sizes[axis] = (-(-room // s) if self.ceil else room // s) + 1
+        return tuple(sizes)
+
+    @property
+    def output(self) -> Shape:
+        if self.case.op == PAD:
+            sizes = zip(self.start, self.shape, self.end, strict=True)
+            return tuple(b + n + e for b, n, e in sizes)
+        is_forward_pooling = "pooling" in self.case.op and self.case.op not in GRADIENTS
+        return self.pooled if is_forward_pooling else self.shape
+
+    @property
+    def vector(self) -> Shape:
+        """Sizes of scale and bias: they vary along the channels, or along the rows' elements."""
+        channels = (1, 2) if self.groups else (1,)
+        kept = self.axes if self.case.norm in ("layer", "rms") else channels
+        return tuple(n if a in kept else 1 for a, n in enumerate(self.shape))
+
+    @property
+    def index(self) -> str:
+        """Element type of the indices, or nothing."""
+        return str(self.case.args.get("index", ""))
+
+    @property
+    def bytes(self) -> int:
+        """Compulsory traffic: every input element read once, every output element written once."""
+        arrays = [(self.output, self.dtype)]
+        if self.case.op != AVERAGE_GRAD:
+            arrays.append((self.shape, self.dtype))
+        if self.case.op in GRADIENTS:
+            arrays.append((self.pooled, self.dtype))
+        if self.index:
+            arrays.append((self.output, self.index))
+        arrays += [(self.vector, self.dtype) for _ in self.case.scaled.split()]
+        return sum(math.prod(shape) * ITEM[dtype] for shape, dtype in arrays)
+
+
+def cross(shape: Shape) -> str:
+    return "x".join(map(str, shape))
+
+
+def _at_full_size(case: Case) -> Iterator[Problem]:
+    for shape in case.shapes:
+        groups = case.args.get("groups")
+        taken = (shape[0], groups, shape[1] // groups, *shape[2:]) if groups else shape
+        for letter in case.dtypes:
+            for layout in case.layouts:
+                yield Problem(case, shape, taken, DTYPES[letter], layout)
+
+
+def fitted(problem: Problem, most: int = MOST_BYTES) -> Problem:
+    """The problem with its leading dimensions in memory made smaller until it fits."""
+
+    def of(axis: int, n: int) -> Problem:
+        shape = tuple(n if a == axis else size for a, size in enumerate(problem.shape))
+        return Problem(problem.case, problem.full, shape, problem.dtype, problem.layout)
+
+    for axis in problem.memory_axes:
+        if problem.bytes <= most:
+            break
+        if axis in problem.case.fixed:
+            continue
+        n = max(1, problem.shape[axis] * most // problem.bytes + 1)
+        while n > 1 and of(axis, n).bytes > most:
+            n -= 1
+        problem = of(axis, n - n % 8 if n > 8 else n)  # multiples of 8 keep rows aligned
+    return problem
+
+
+def problems(*, full: bool = True, only: str = "") -> list[Problem]:
+    """The suite; with `full` False every problem fits MOST_BYTES, and what thereby becomes the
+    same as one before is left out. `only`: numbers or parts of names, separated by commas."""
+    found: dict[Any, Problem] = {}
+    for case in CASES:
+        for whole in _at_full_size(case):
+            problem = whole if full else fitted(whole)
+            if is_chosen(problem, only):
+                same = (case.number, case.what, problem.shape, problem.dtype, problem.layout)
+                found.setdefault(same, problem)
+    return list(found.values())
+
+
+def is_chosen(problem: Problem, only: str) -> bool:
+    parts = [part.strip() for part in only.split(",") if part.strip()]
+    if not parts:
+        return True
+    number, words = str(problem.case.number), f"{problem.name} {problem.family}"
+    return any(number == p.lstrip("0") if p.isdigit() else fnmatch(words, f"*{p}*") for p in parts)

@@ -1,0 +1,94 @@
+"""The rows of a run as lines on a screen, and their geometric means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from measure import geometric_mean
+from problems import FAMILIES, cross
+
+Row = dict[str, Any]
+
+NOISY = 0.2  # CPUs' worth of other processes' work, from where a row says so
+HEADER = (
+    f"{'case':<56}{'run as':<20}{'thr':>3}{'ms':>10}{'GB/s':>8}{'copy':>8}"
+    f"{'share':>7}  {'p10 - p90':<13}{'ratio':>7}  best peer"
+)
+
+
+def line(row: Row) -> str:
+    own = row["contenders"]["cudml"]
+    ran = "" if row["shape"] == row["full"] else cross(tuple(row["shape"]))
+    peer = row["best_peer"]
+    said = f"{peer}: {row['contenders'][peer]['way']}" if peer else "none"
+    ratio = f"{row['ratio']:.2f}" if peer else ""
+    if row["others_cpus"] > NOISY:
+        said += f"  (others: {row['others_cpus']:.1f} CPUs)"
+    interval = f"{own['share_p10']:.2f} - {own['share_p90']:.2f}"
+    return (
+        f"{row['name']:<56}{ran:<20}{row['threads']:>3}{own['ms']:>10.3f}{own['gb_s']:>8.1f}"
+        f"{row['ceiling']['gb_s']:>8.1f}{own['share']:>7.2f}  {interval:<13}{ratio:>7}  {said}"
+    )
+
+
+def mean_of(rows: Iterable[Row], value: Callable[[Row], float | None]) -> float | None:
+    """Geometric mean in which each case counts once, however many shapes and types it has."""
+    cases: dict[int, list[float]] = {}
+    for row in rows:
+        found = value(row)
+        if found:
+            cases.setdefault(row["number"], []).append(found)
+    return geometric_mean(geometric_mean(c) for c in cases.values()) if cases else None
+
+
+def share_of(library: str) -> Callable[[Row], float | None]:
+    def share(row: Row) -> float | None:
+        found = row["contenders"].get(library)
+        return found["share"] if found else None
+
+    return share
+
+
+def best_share(row: Row) -> float | None:
+    peer = row["best_peer"]
+    return row["contenders"][peer]["share"] if peer else None
+
+
+def means(rows: list[Row]) -> list[dict[str, Any]]:
+    """By number of threads and family; the family "all" is the whole suite."""
+    found = []
+    for threads in sorted({row["threads"] for row in rows}):
+        for family in (*FAMILIES.values(), "all"):
+            some = [r for r in rows if r["threads"] == threads and family in (r["family"], "all")]
+            if some:
+                found.append(
+                    {
+                        "threads": threads,
+                        "family": family,
+                        "rows": len(some),
+                        "share": mean_of(some, share_of("cudml")),
+                        "best_peer_share": mean_of(some, best_share),
+                        "ratio": mean_of(some, lambda row: row["ratio"]),
+                        "behind": sum(1 for r in some if r["ratio"] and r["ratio"] < 1),
+                    }
+                )
+    return found
+
+
+def summary(rows: list[Row]) -> list[str]:
+    lines = [
+        f"{'geometric means over the cases':<32}{'thr':>4}{'rows':>6}{'share':>8}"
+        f"{'best peer':>11}{'ratio':>8}{'behind':>8}"
+    ]
+    for m in means(rows):
+        numbers = (m["share"], m["best_peer_share"], m["ratio"])
+        share, peer, ratio = (f"{n:.2f}" if n else "" for n in numbers)
+        lines.append(
+            f"{m['family']:<32}{m['threads']:>4}{m['rows']:>6}{share:>8}{peer:>11}{ratio:>8}"
+            f"{m['behind']:>8}"
+        )
+    behind = sorted((r for r in rows if r["ratio"] and r["ratio"] < 1), key=lambda r: r["ratio"])
+    if behind:
+        lines += ["", "Behind the best peer:", *(f"  {line(row)}" for row in behind)]
+    return lines

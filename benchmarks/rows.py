@@ -1,0 +1,169 @@
+"""One row of a run: contenders verified, the fastest way of each timed beside a copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import machine
+import numpy as np
+import verify
+from arrays import Arrays
+from contenders import Contender, Field
+from measure import Turns, estimate, interleaved, of_copy, spread
+from problems import Problem
+
+_HOPELESS = 3.0  # times slower than the library's fastest way: not tried with more threads
+
+
+@dataclass(frozen=True)
+class Limits:
+    rounds: int
+    seconds: float  # for the rounds of one row
+
+
+@dataclass
+class Known:
+    """What the first number of threads has shown of a problem."""
+
+    sample: np.ndarray | None = None  # of cudml's result, which threads must not change
+    slow: set[tuple[str, str]] = field(default_factory=set)
+
+
+def first_call(device: Any, contender: Contender) -> tuple[Any, float]:
+    """The result and the seconds that it took."""
+    results: list[Any] = []
+    if device.compiles_at_first:
+        contender.call()
+    seconds = device.clock(lambda: results.append(contender.call()), 1)
+    return results[0], seconds
+
+
+def own_sample(device: Any, one: Contender, arrays: Arrays, known: Known) -> np.ndarray:
+    """Of cudml's output, once it is verified."""
+    sample: np.ndarray = device.sample(one, arrays, None)
+    if known.sample is None:
+        wrong = device.against_reference(arrays)
+        known.sample = sample
+    else:
+        is_same = np.array_equal(sample, known.sample, equal_nan=True)
+        wrong = "" if is_same else "the result depends on the number of threads"
+    if wrong:
+        raise AssertionError(f"cudml: {wrong}")
+    return sample
+
+
+def verified(
+    device: Any, field: Field, arrays: Arrays, known: Known
+) -> list[tuple[Contender, float]]:
+    """Runs every contender once on poisoned outputs; peers that differ or refuse are left out.
+
+    Each with the seconds of that call. Raises where cudml itself is wrong.
+    """
+    kept: list[tuple[Contender, float]] = []
+    want = np.empty(0)
+    for one in field.contenders:
+        if (one.library, one.way) in known.slow:
+            continue
+        device.poison(arrays)
+        if one.library == "cudml":
+            _, seconds = first_call(device, one)
+            want = own_sample(device, one, arrays, known)
+            kept.append((one, seconds))
+            continue
+        with field.trial(one.library):
+            result, seconds = first_call(device, one)
+            wrong = verify.against(arrays.problem, device.sample(one, arrays, result), want)
+            if wrong:
+                field.absent[one.library] = f"{one.way}: {wrong}"
+            else:
+                kept.append((one, seconds))
+    if not kept:
+        raise AssertionError(f"cudml: {field.absent['cudml']}")
+    return kept
+
+
+def fastest_ways(
+    device: Any, contenders: list[tuple[Contender, float]], known: Known
+) -> dict[str, tuple[str, Any, float]]:
+    """By library: the way, its call, and about how many seconds it takes."""
+    found: dict[str, list[tuple[float, str, Any]]] = {}
+    for one, first in contenders:
+        call = device.timed(one)
+        seconds = estimate(call, device.clock, first)
+        found.setdefault(one.library, []).append((seconds, one.way, call))
+    best = {}
+    for library, ways in found.items():
+        seconds, way, call = min(ways, key=lambda w: w[0])
+        known.slow |= {(library, w) for s, w, _ in ways if s > _HOPELESS * seconds}
+        best[library] = (way, call, seconds)
+    return best
+
+
+def fastest_copy(device: Any, problem: Problem, threads: int) -> tuple[str, Any, float]:
+    calls = device.copies(problem, threads)
+    times = {way: estimate(call, device.clock, tries=3) for way, call in calls.items()}
+    way = min(times, key=times.__getitem__)
+    return way, calls[way], times[way]
+
+
+def contender_facts(turns: Turns, copies: Turns, way: str, size: int) -> dict[str, Any]:
+    time_of = spread(turns.seconds.values())
+    share = spread(of_copy(turns, copies))
+    return {
+        "way": way,
+        "ms": time_of.median * 1e3,
+        "p10": time_of.p10 * 1e3,
+        "p90": time_of.p90 * 1e3,
+        "gb_s": size / time_of.median / 1e9,
+        "share": share.median,
+        "share_p10": share.p10,
+        "share_p90": share.p90,
+        "turns": len(turns.seconds),
+    }
+
+
+def measured(
+    device: Any, arrays: Arrays, threads: int, limits: Limits, known: Known
+) -> dict[str, Any]:
+    """The row: the fastest way of each library, and of copying, in turns."""
+    problem, load = arrays.problem, machine.OthersLoad()
+    device.set_threads(threads)
+    field = device.field(arrays, threads)
+    best = fastest_ways(device, verified(device, field, arrays, known), known)
+    best["copy"] = fastest_copy(device, problem, threads)
+    calls = {who: (call, seconds) for who, (_, call, seconds) in best.items()}
+    steady, least = ("copy", "cudml"), limits.seconds / 4
+    turns = interleaved(calls, limits.rounds, limits.seconds, device.clock, steady, least)
+    found = {
+        who: contender_facts(t, turns["copy"], best[who][0], problem.bytes)
+        for who, t in turns.items()
+    }
+    ceiling = found.pop("copy")
+    peers = {who: facts["ms"] for who, facts in found.items() if who != "cudml"}
+    peer = min(peers, key=peers.__getitem__) if peers else ""
+    return {
+        **described(problem),
+        "threads": threads,
+        "ceiling": ceiling,
+        "contenders": found,
+        "absent": {who: why for who, why in field.absent.items() if who not in found},
+        "best_peer": peer,
+        "ratio": peers[peer] / found["cudml"]["ms"] if peer else None,
+        "others_cpus": round(load.cpus(), 2),
+    }
+
+
+def described(problem: Problem) -> dict[str, Any]:
+    return {
+        "name": problem.name,
+        "number": problem.case.number,
+        "what": problem.case.what,
+        "family": problem.family,
+        "origin": problem.case.origin,
+        "full": problem.full,
+        "shape": problem.image,
+        "dtype": problem.dtype,
+        "layout": problem.layout,
+        "bytes": problem.bytes,
+    }

@@ -1,0 +1,150 @@
+"""Times cudml and its peers on the suite's cases, beside a plain copy of as many bytes.
+
+python benchmarks/run.py --backend cpu --threads 1,2 --json FILE
+
+benchmarks/README.md says what is measured, how the time is budgeted and how to read the table.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Another library's threads that spin after a call take the core that the next contender needs.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
+os.environ.setdefault("KMP_BLOCKTIME", "0")
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import gpu
+import machine
+import report
+from bar import Bar
+from problems import MOST_BYTES, Problem, cross, problems
+from rows import Known, Limits, measured
+
+ROUNDS, SECONDS = 15, 2.0
+
+
+def all_rows(
+    device: Any, suite: list[Problem], threads: list[int], limits: Limits
+) -> tuple[list[dict[str, Any]], list[str]]:
+    rows, problems_met = [], []
+    print(report.HEADER)
+    with Bar(len(suite) * len(threads)) as bar:
+        for problem in suite:
+            try:
+                arrays, known = device.arrays(problem), Known()
+                for n in threads:
+                    bar.step(f"{problem.name}, {n} threads")
+                    rows.append(measured(device, arrays, n, limits, known))
+                    bar.done(report.line(rows[-1]))
+            except (AssertionError, ImportError) as error:
+                problems_met.append(f"{problem.name}: {error}")
+                bar.done(f"! {problems_met[-1]}")
+            finally:
+                arrays = None
+    return rows, problems_met
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads on the CPU (1,2)")
+    words = "numbers or parts of names, with * and ?, separated by commas"
+    parser.add_argument("--only", default="", metavar="PATTERN", help=words)
+    parser.add_argument("--peers", default="all", metavar="NAMES", help="libraries beside cudml")
+    whole = f"shapes as they are, also above {MOST_BYTES // 10**6} MB"
+    parser.add_argument("--full", action="store_true", help=whole)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of turns ({ROUNDS})")
+    late = f"after which a row's rounds end early ({SECONDS})"
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=late)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
+    parser.add_argument("--list", action="store_true", help="print the problems and stop")
+    return parser.parse_args()
+
+
+def rounded(value: Any) -> Any:
+    """Floats to five significant digits, which is more than any of them is worth."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    return [rounded(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def written(said: dict[str, Any]) -> str:
+    """JSON with a line for each row, so that a difference of two files can be read."""
+    rows = ",\n".join(f"  {json.dumps(rounded(row))}" for row in said["rows"])
+    head = json.dumps({**rounded(said), "rows": []}, indent=1)
+    return head.removesuffix("[]\n}") + f"[\n{rows}\n ]\n}}\n"
+
+
+def listed(suite: list[Problem]) -> None:
+    for problem in suite:
+        ran = cross(problem.image) if problem.image != problem.full else ""
+        print(f"{problem.name:<56}{ran:<20}{problem.bytes / 1e6:10.2f} MB  {problem.case.origin}")
+
+
+def opened(backend: str, suite: list[Problem], peers: str) -> Any:
+    """The device, which runs the peers named, or all; raises ValueError for an unknown name."""
+    if backend == "cuda":
+        from device_cuda import PEERS, Cuda
+
+        return Cuda(chosen_peers(peers, PEERS))
+    from device_cpu import PEERS, Cpu
+
+    return Cpu(max(problem.bytes for problem in suite), chosen_peers(peers, PEERS))
+
+
+def chosen_peers(said: str, known: list[str]) -> list[str]:
+    names = [name.strip() for name in said.split(",")]
+    if names in (["all"], ["none"]):
+        return known if names == ["all"] else []
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"--peers: {unknown[0]!r} is none of {', '.join(known)}, all, none")
+    return names
+
+
+def main() -> int:
+    options = arguments()
+    suite = problems(full=options.full or options.backend == "cuda", only=options.only)
+    if options.list or not suite:
+        listed(suite)
+        return 0 if suite else 2
+    if options.backend == "cuda" and (why := gpu.problem()):
+        print(f"run: {why}", file=sys.stderr)
+        return 2
+    begin, load = time.perf_counter(), machine.OthersLoad()
+    facts = machine.facts(options.backend)
+    try:
+        device = opened(options.backend, suite, options.peers)
+    except ValueError as error:
+        print(f"run: {error}", file=sys.stderr)
+        return 2
+    threads = [int(n) for n in options.threads.split(",")] if options.backend == "cpu" else [0]
+    print(f"{facts['device']}; {', '.join(f'{k} {v}' for k, v in facts['versions'].items())}\n")
+    limits = Limits(options.rounds, options.seconds)
+    rows, failed = all_rows(device, suite, threads, limits)
+    others, seconds = load.cpus(), time.perf_counter() - begin
+    print("", *report.summary(rows), sep="\n")
+    quiet = "" if others < report.NOISY else ": the machine was not quiet, measure again"
+    print(f"\n{seconds:.0f} s; other processes used {others:.2f} CPUs meanwhile{quiet}")
+    if failed:
+        print("\nNot measured:", *failed, sep="\n  ")
+    if options.json:
+        limits_said = {"rounds": limits.rounds, "seconds": limits.seconds, "full": options.full}
+        run = {"backend": options.backend, "took": seconds, "others_cpus": others, **limits_said}
+        said = {**facts, **run, "failed": failed, "means": report.means(rows), "rows": rows}
+        options.json.write_text(written(said))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
