@@ -17,14 +17,14 @@ using directml::Kind;
 using directml::Schema;
 using directml::Use;
 
-constexpr Range kUint{0, 0xffffffff};
+constexpr Range kAnyUint{0, 0xffffffff};
 
 /// What a UINT of a field may be. Strides of a tensor, unlike an operator's, may be 0; the other
 /// zeros are refused with what else is wrong with them.
 Range range_of(std::string_view field) {
   const bool is_tensor = field.find('.') != field.npos;
   const bool is_size = field.ends_with("Sizes") || field == "WindowSize" || field == "Dilations";
-  return is_size || (field == "Strides" && !is_tensor) ? Range{0, 0xffffffff, "", 1} : kUint;
+  return is_size || (field == "Strides" && !is_tensor) ? Range{0, 0xffffffff, "", 1} : kAnyUint;
 }
 
 bool is_a(py::handle object, const char* name) {
@@ -126,7 +126,7 @@ const UINT* DescriptorArena::array(const char* op, const char* field, py::handle
 
 UINT DescriptorArena::count_of(const Schema& schema, const char* field, py::handle desc) {
   const py::object given = desc.attr(field);
-  if (!given.is_none()) return UINT(whole_number(schema.name, field, given, kUint));
+  if (!given.is_none()) return UINT(whole_number(schema.name, field, given, kAnyUint));
   const py::object values = desc.attr(counted_array(schema, field));
   return PyTuple_Check(values.ptr()) ? UINT(PyTuple_GET_SIZE(values.ptr())) : 0;
 }
@@ -140,7 +140,7 @@ const DML_TENSOR_DESC* DescriptorArena::tensor(const char* op, const char* field
   auto* buffer = make<DML_BUFFER_TENSOR_DESC>();
   const UINT type = enumerator(op, name("DataType"), object.attr("DataType"), "TensorDataType");
   buffer->DataType = DML_TENSOR_DATA_TYPE(type);
-  buffer->Flags = DML_TENSOR_FLAGS(whole_number(op, name("Flags"), object.attr("Flags"), kUint));
+  buffer->Flags = DML_TENSOR_FLAGS(whole_number(op, name("Flags"), object.attr("Flags"), kAnyUint));
   const py::object sizes = object.attr("Sizes");
   buffer->DimensionCount = PyTuple_Check(sizes.ptr()) ? UINT(PyTuple_GET_SIZE(sizes.ptr())) : 0;
   const auto count = name("DimensionCount");
@@ -156,7 +156,7 @@ const DML_TENSOR_DESC* DescriptorArena::tensor(const char* op, const char* field
           : UINT64(whole_number(op, name("TotalTensorSizeInBytes"), total, {0, INT64_MAX}));
   buffer->GuaranteedBaseOffsetAlignment =
       UINT(whole_number(op, name("GuaranteedBaseOffsetAlignment"),
-                        object.attr("GuaranteedBaseOffsetAlignment"), kUint));
+                        object.attr("GuaranteedBaseOffsetAlignment"), kAnyUint));
   auto* wrapper = make<DML_TENSOR_DESC>();
   *wrapper = {DML_TENSOR_TYPE_BUFFER, buffer};
   return wrapper;
@@ -180,7 +180,7 @@ void DescriptorArena::fill(const Schema& schema, size_t index, py::handle desc, 
       const char* count_field = schema.fields[c].name;
       return put(place, array(op, field, value, count_of(schema, count_field, desc), count_field));
     }
-    case Kind::uint: return put(place, UINT(whole_number(op, field, value, kUint)));
+    case Kind::uint: return put(place, UINT(whole_number(op, field, value, kAnyUint)));
     case Kind::boolean: return put(place, boolean(op, field, value));
     case Kind::number: return put(place, number(op, full_name, value));
     case Kind::mode: return put(place, enumerator(op, field, value, "PaddingMode"));
