@@ -88,12 +88,28 @@ OURS = {
 }
 
 
+def check(space: dict[str, Any]) -> None:
+    """What is timed is done: the compiled operators' outputs are those of the functions."""
+    x = np.arange(16, dtype=np.float32).reshape(SIZES)
+    space["x"][...] = space["as_array"](x)
+    wanted = {
+        "y": cudml.max_pooling(x, 2),
+        "wide": cudml.padding(x, (0, 0, 1, 1), (0, 0, 1, 1), mode="edge"),
+        "z": cudml.mean_variance_normalization(x, axes=(2, 3), epsilon=float(np.float32(1e-5))),
+    }
+    for call, out in (("pool", "y"), ("pad", "wide"), ("norm", "z")):
+        assert space[call](space["x"], out=space[out]) is space[out]
+        assert np.array_equal(np.asarray(space[out]), wanted[out]), call
+
+
 def numpy_contenders() -> dict[tuple[str, str], Timer]:
     names = {name: cudml.Operator(d).compile("cpu") for name, d in descriptors().items()}
     shapes = {"x": SIZES, "y": POOLED, "z": SIZES, "wide": PADDED}
     arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     a, b, c = (np.ones(SIZES, np.float32) for _ in range(3))
-    space = {**names, **arrays, "cudml": cudml, "numpy": np, "a": a, "b": b, "c": c}
+    space = {**names, **arrays, "cudml": cudml, "numpy": np, "a": a, "b": b, "c": c,
+             "as_array": np.asarray}  # fmt: skip
+    check(space)
     others = {NUMPY: "numpy.add(a, b, c)", "numpy.add(a, b)": "numpy.add(a, b)"}
     return {
         ("NumPy", call): Timer(text, globals=space) for call, text in {**others, **OURS}.items()
@@ -112,7 +128,8 @@ def torch_contenders() -> dict[tuple[str, str], Timer]:
     arrays = {name: torch.ones(shape) for name, shape in shapes.items()}
     t, u, v = (torch.ones(SIZES) for _ in range(3))
     space = {**names, **arrays, "cudml": cudml, "torch": torch, "t": t, "u": u, "v": v,
-             "F": torch.nn.functional}  # fmt: skip
+             "F": torch.nn.functional, "as_array": torch.from_numpy}  # fmt: skip
+    check(space)
     others = {
         "torch.add(t, u, out=v)": "torch.add(t, u, out=v)",
         "torch.add(t, u)": "torch.add(t, u)",

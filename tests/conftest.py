@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import os
@@ -15,19 +16,26 @@ import pytest
 from hypothesis import settings
 
 import backends
+import cells
 import rules
+from cudml import _backend
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "semantics.md"
-OPTIONAL = ("ml_dtypes", "torch", "cupy", "jax", "numba", "onnxruntime", "PIL", "matplotlib")
+ROOT = Path(__file__).parent.parent
+DOCUMENT = ROOT / "docs" / "semantics.md"
+OPTIONAL = ("ml_dtypes", "onnxruntime", "PIL", "matplotlib")
+ARRAY_LIBRARIES = ("torch", "jax", "cupy", "numba")
 MARKERS = (
     "decision(*ids): the rules of docs/semantics.md that the test holds",
     "bug(*ids): the rows of the table of peers' bugs that the test holds",
+    "cell(row, *columns): the cells of the README's table of libraries that the test backs",
     "core: runs again on every instruction set and in every build of the CUDA kernels' interpreter",
     "device: runs on the back ends that have CUDA kernels, simt and cuda",
     "small: runs on every back end; what is too large for the kernels' interpreter stays behind",
 )
 ran_rules = pytest.StashKey[set[str]]()
 ran_kernels = pytest.StashKey[set[str]]()
+ran_cells = pytest.StashKey[set[cells.Cell]]()
+LAST = ("test_every_rule_ran", "test_every_kernel_ran", "test_every_cell_ran")
 
 settings.register_profile("suite", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
@@ -83,6 +91,15 @@ def backend(request: pytest.FixtureRequest) -> Iterator[backends.Backend]:
     assert asked or failed or chosen is backends.CPU, f"nothing was asked of {chosen.name}"
 
 
+@pytest.fixture
+def simulated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module device_array, while the build with the simulated device runs the operators."""
+    if "simt" not in (request.config.getoption("--backend") or "simt"):
+        pytest.skip("--backend leaves simt out")
+    monkeypatch.setattr(_backend, "core", backends.simt())
+    return importlib.import_module("device_array")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Notes failures, for the fixture above, and the kernels that a test was first to launch."""
@@ -101,6 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     config.stash[ran_rules] = set()
     config.stash[ran_kernels] = set()
+    config.stash[ran_cells] = set()
     chosen_backends(config)
 
 
@@ -109,7 +127,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         ids = [i for mark in item.iter_markers("decision") for i in mark.args]
         item.user_properties.extend(("decision", i) for i in ids)
-    items.sort(key=lambda item: item.name in ("test_every_rule_ran", "test_every_kernel_ran"))
+        for row, *columns in (mark.args for mark in item.iter_markers("cell")):
+            item.user_properties.extend(("cell", f"{row}|{column}") for column in columns)
+    items.sort(key=lambda item: item.name in LAST)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -126,6 +146,8 @@ class _Recorder:
         if report.when == "call" and not report.skipped:
             found = (v for k, v in report.user_properties if k == "decision")
             self.config.stash[ran_rules].update(found)
+            backed = (v.split("|") for k, v in report.user_properties if k == "cell")
+            self.config.stash[ran_cells].update((row, column) for row, column in backed)
         if report.when == "teardown":
             found = (v for k, v in report.user_properties if k == "kernel")
             self.config.stash[ran_kernels].update(found)
@@ -183,6 +205,25 @@ def kernels_problem(request: pytest.FixtureRequest) -> str:
     return idle_kernels(config)
 
 
+def table_problem(config: pytest.Config) -> str:
+    readme, validation = (ROOT / name for name in ("README.md", "VALIDATION.md"))
+    has_simulation = "simt" in chosen_backends(config)
+    said = validation.read_text() if validation.exists() else ""
+    return cells.problem(readme.read_text(), said, config.stash[ran_cells], has_simulation)
+
+
+@pytest.fixture
+def cells_problem(request: pytest.FixtureRequest) -> str:
+    """What is wrong between the README's table of libraries and the tests that ran."""
+    config = request.config
+    if _is_worker(config):
+        pytest.skip("cells are compared in the main process, at the end of the session")
+    reason = why_partial(config)
+    if reason:
+        pytest.skip(f"cells are not compared: {reason}")
+    return table_problem(config)
+
+
 def why_no_kernels(config: pytest.Config) -> str:
     return "" if "simt" in chosen_backends(config) else "--backend leaves simt out"
 
@@ -195,6 +236,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     problem = rules.problem(DOCUMENT.read_text(), config.stash[ran_rules])
     found = [f"rules: {problem}"] if problem else []
+    wrong = table_problem(config)
+    found += [f"README.md: {wrong}"] if wrong else []
     idle = "" if why_no_kernels(config) else idle_kernels(config)
     found += [idle] if idle else []
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
@@ -222,3 +265,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         f"rules of docs/semantics.md that ran: {len(config.stash[ran_rules])}"
         + (f" (not compared with the document: {partial})" if partial else "")
     )
+    for name in ARRAY_LIBRARIES:
+        if importlib.util.find_spec(name) is None:
+            write(f"not tested: {name} is not installed")

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from cudml import _libraries
+from exporters import CUDA, Export, Tensor, numbers, type_code
 
 POISON = 0xFF
 ALIGNMENT = 256  # of cudaMalloc
-_DLPACK_CODES = {"i": 0, "u": 1, "f": 2}
-_BFLOAT16_CODE = 4
-_CUDA = 2  # kDLCUDA
 _libc = ctypes.CDLL(None)
 _libc.posix_memalign.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
 _libc.free.argtypes = [ctypes.c_void_p]
@@ -151,7 +149,7 @@ class CapsuleArray(DeviceArray):
     """An array offered through DLPack."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CUDA, 0
+        return CUDA, 0
 
     def __dlpack__(self, **_: Any) -> Any:
         return _capsule(self)
@@ -182,51 +180,8 @@ streams: list[int] = [0]  # the last one is the library's current stream
 _libraries.register(__name__, _libraries.Library(_allocate, lambda device: streams[-1]))
 
 
-class _Tensor(ctypes.Structure):
-    """DLTensor."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Managed(ctypes.Structure):
-    """DLManagedTensor."""
-
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.py_object)
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-exported: dict[int, tuple[Any, ...]] = {}  # by the address of the managed tensor
-
-
-@_DELETER
-def _delete(managed: int) -> None:
-    exported.pop(managed, None)
-
-
 def _capsule(x: DeviceArray) -> Any:
     """A legacy capsule that keeps x's memory until its consumer calls the deleter."""
-    rank = len(x.shape)
-    shape = (ctypes.c_int64 * rank)(*x.shape)
-    strides = (ctypes.c_int64 * rank)(*(s // x.dtype.itemsize for s in x.strides))
-    is_brain = x.dtype.name == "bfloat16"
-    code = _BFLOAT16_CODE if is_brain else _DLPACK_CODES[x.dtype.kind]
-    tensor = _Tensor(x.address, _CUDA, 0, rank, code, x.dtype.itemsize * 8, 1, shape, strides, 0)
-    managed = _Managed(tensor, None, ctypes.cast(_delete, ctypes.c_void_p))
-    address = ctypes.addressof(managed)
-    exported[address] = (managed, shape, strides, x.memory)
-    return _new_capsule(address, b"dltensor", None)
+    shape, strides = numbers(x.shape), numbers([s // x.dtype.itemsize for s in x.strides])
+    tensor = Tensor(x.address, CUDA, 0, len(x.shape), *type_code(x.dtype), 1, shape, strides, 0)
+    return Export(tensor, keep=x.memory).capsule()

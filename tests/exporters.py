@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 BFLOAT16 = 4
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
     """DLTensor."""
 
     _fields_ = (
@@ -30,13 +31,13 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class _Managed(ctypes.Structure):
+class Managed(ctypes.Structure):
     """DLManagedTensor."""
 
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
-class _Versioned(ctypes.Structure):
+class Versioned(ctypes.Structure):
     """DLManagedTensorVersioned."""
 
     _fields_ = (
@@ -45,55 +46,132 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", Tensor),
     )
 
 
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def type_code(dtype: np.dtype) -> tuple[int, int]:
+    """DLPack's code and bits."""
+    is_brain = dtype.name == "bfloat16"
+    return (BFLOAT16, 16) if is_brain else (CODES[dtype.kind], 8 * dtype.itemsize)
+
+
+def numbers(values: Any) -> Any:
+    """An array of int64, of at least one element, so that its address is good for rank 0."""
+    return (ctypes.c_int64 * max(len(values), 1))(*values)
+
+
+class Export:
+    """A tensor that a capsule lends: it lives until its deleter runs or nobody holds it.
+
+    A null deleter is None, one of C's an address. `keep` lives as long as the tensor does.
+    """
+
+    OWN = -1  # the deleter that counts
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        version: tuple[int, int] | None = None,
+        flags: int = 0,
+        deleter: int | None = OWN,
+        keep: Any = None,
+    ) -> None:
+        self.keep = keep
+        self.deleted = 0
+        address = _address_of(_delete) if deleter == self.OWN else deleter
+        if version is None:
+            self.managed: Any = Managed(tensor, None, address)
+        else:
+            self.managed = Versioned(*version, None, address, flags, tensor)
+        self.name = b"dltensor" if version is None else b"dltensor_versioned"
+        _known[ctypes.addressof(self.managed)] = self
+
+    def capsule(self, name: bytes | None = b"") -> Any:
+        """A capsule of this name, by default the right one, that frees what nobody took."""
+        if self.managed.deleter == _address_of(_delete):
+            pending.add(self)
+        self.name = name if name != b"" else self.name
+        return _new_capsule(ctypes.addressof(self.managed), self.name, _destroy)
+
+    def count(self) -> None:
+        self.deleted += 1
+        pending.discard(self)
+
+
+def _address_of(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+_known: weakref.WeakValueDictionary[int, Export] = weakref.WeakValueDictionary()
+pending: set[Export] = set()  # those whose deleter has not run
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@_CALLBACK
+def _delete(managed: int) -> None:
+    _known[managed].count()
+
+
+@_CALLBACK
+def _destroy(capsule: int) -> None:
+    """As every producer's: a capsule that was not taken frees its tensor."""
+    name = _name_of(capsule)
+    if name is None or not name.startswith(b"used_"):
+        found = _known[_pointer_of(capsule, name)]
+        if found.managed.deleter:
+            found.count()
+
+
 _api = ctypes.pythonapi
-_api.PyCapsule_New.restype = ctypes.py_object
-_api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_api.PyCapsule_GetName.restype = ctypes.c_char_p
-_api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+# Addresses instead of objects: a capsule that is being destroyed must not be referred to again.
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_GetName", _api))
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _CALLBACK
+)(("PyCapsule_New", _api))  # fmt: skip
+
+
+def capsule_name(capsule: Any) -> bytes:
+    return _name_of(id(capsule))
 
 
 class Exporter:
     """An array of NumPy's behind `__dlpack__`; keyword arguments change what the capsule says.
 
-    `deleted` counts the deleter's calls, `asked` lists the keywords of every export.
+    `deleted` counts the deleters' calls, `asked` lists the keywords of every export.
     """
 
     def __init__(self, array: np.ndarray, is_versioned: bool = True, **changes: Any) -> None:
         self.array, self.is_versioned, self.changes = array, is_versioned, changes
-        self.deleted = 0
         self.asked: list[dict[str, Any]] = []
         self.capsules: list[Any] = []
-        self._deleter = _DELETER(self._delete)
+        self.exports: list[Export] = []
 
-    def _delete(self, _: int) -> None:
-        self.deleted += 1
+    @property
+    def deleted(self) -> int:
+        return sum(export.deleted for export in self.exports)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.changes.get("reported", self.changes.get("device", (CPU, 0)))
 
-    def _tensor(self) -> _Tensor:
+    def tensor(self) -> Tensor:
         a, say = self.array, self.changes.get
-        is_brain = a.dtype.name == "bfloat16"
-        code, bits = (BFLOAT16, 16) if is_brain else (CODES[a.dtype.kind], 8 * a.itemsize)
+        code, bits = type_code(a.dtype)
         shape = say("shape", a.shape)
         strides = say("strides", tuple(s // a.itemsize for s in a.strides))
-        rank = len(shape)
         offset = say("byte_offset", 0)
-        device = say("device", (CPU, 0))
-        return _Tensor(
+        return Tensor(
             say("data", a.ctypes.data - offset) or None,
-            *device,
-            say("ndim", rank),
+            *say("device", (CPU, 0)),
+            say("ndim", 0 if shape is None else len(shape)),
             say("code", code),
             say("bits", bits),
             say("lanes", 1),
-            (ctypes.c_int64 * max(rank, 1))(*shape),
-            None if strides is None else (ctypes.c_int64 * max(rank, 1))(*strides),
+            None if shape is None else numbers(shape),
+            None if strides is None else numbers(strides),
             offset,
         )
 
@@ -101,32 +179,36 @@ class Exporter:
         self.asked.append(keywords)
         if not self.is_versioned and "max_version" in keywords:
             raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
-        deleter = ctypes.cast(self._deleter, ctypes.c_void_p)
-        if self.is_versioned:
-            major, minor = self.changes.get("version", (1, 0))
-            flags = self.changes.get("flags", 0)
-            managed: Any = _Versioned(major, minor, None, deleter, flags, self._tensor())
-            name = b"dltensor_versioned"
-        else:
-            managed, name = _Managed(self._tensor(), None, deleter), b"dltensor"
-        capsule = _api.PyCapsule_New(
-            ctypes.addressof(managed), self.changes.get("name", name), None
-        )
-        self.capsules.append((capsule, managed))
-        return capsule
+        say = self.changes.get
+        version = say("version", (1, 0)) if self.is_versioned else None
+        export = Export(self.tensor(), version, say("flags", 0), say("deleter", Export.OWN))
+        self.exports.append(export)
+        self.capsules.append((export.capsule(say("name", b"")), export))
+        return self.capsules[-1][0]
 
     def capsule_names(self) -> list[bytes]:
-        return [_api.PyCapsule_GetName(capsule) for capsule, _ in self.capsules]
+        return [capsule_name(capsule) for capsule, _ in self.capsules]
+
+    def is_settled(self) -> bool:
+        """Lets go of the capsules: every tensor was deleted once, or never where others used it."""
+        self.capsules.clear()
+        wanted = [0 if (e.name or b"").startswith(b"used_") else 1 for e in self.exports]
+        return [e.deleted for e in self.exports] == wanted
 
 
 class Interface:
-    """A `__cuda_array_interface__` of an array's memory; a change to None takes the entry away."""
+    """A `__cuda_array_interface__` of an array's memory; a change to None takes the entry away.
+
+    `reads` counts how often it was asked for.
+    """
 
     def __init__(self, array: np.ndarray, **changes: Any) -> None:
         self.array, self.changes = array, changes
+        self.reads = 0
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        self.reads += 1
         a = self.array
         entries: dict[str, Any] = {
             "version": 3,

@@ -220,16 +220,21 @@ def test_tensors_of_torch(dtype: str) -> None:
 
 
 @needs_torch
-def test_torch_into_out_and_mixed_with_numpy() -> None:
+def test_torch_into_out_and_never_mixed_with_numpy() -> None:
     import torch
 
     x, out = torch.from_numpy(X), torch.empty(POOLED)
     assert pool(x, out) is out
     assert np.array_equal(out.numpy(), cudml.max_pooling(X, 2))
-    assert np.array_equal(into(x), out.numpy())
-    scale = torch.full((1, 3, 1, 1), 2.0)
-    y = _operators.mean_variance_normalization(X, scale, axes=(2, 3))
-    assert isinstance(y, np.ndarray)
+    mine = np.full(POOLED, -1, np.float32)
+    with refused(
+        TypeError,
+        "max_pooling: OutputTensor (out) is an array of numpy and InputTensor (x) of torch",
+    ):
+        pool(x, mine)
+    assert (mine == -1).all()
+    with refused(TypeError, "ScaleTensor (scale) is an array of torch", "of one library"):
+        _operators.mean_variance_normalization(X, torch.ones(1, 3, 1, 1), axes=(2, 3))
     indices = pool(x, return_indices=True, index_dtype=torch.int64)[1]
     assert indices.dtype is torch.int64
 

@@ -1,4 +1,4 @@
-// What only cudml._simt offers to Python: which kernels there are, and which have run.
+// What only cudml._simt offers to Python: its kernels, and the stand-in runtime seen from outside.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -16,6 +16,7 @@
 #include <vector_types.h>
 
 #include "executor.h"
+#include "streams.h"
 
 #define __launch_bounds__(...)
 #define __noinline__ __attribute__((noinline))
@@ -287,12 +288,15 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   struct Call {
     void (*kernel)(Params...);
     std::tuple<Params...> arguments;
-  } call{kernel, std::tuple<Params...>(std::forward<Args>(args)...)};
+  };
+  // Kept on the heap: where the stream captures, the graph's launches take place later.
+  const std::shared_ptr<Call> call(
+      new Call{kernel, std::tuple<Params...>(std::forward<Args>(args)...)});
   const auto invoke = [](void* context) {
     const Call& called = *static_cast<const Call*>(context);
     std::apply(called.kernel, called.arguments);
   };
-  return cudml::simt::launch(*config, reinterpret_cast<const void*>(kernel), invoke, &call);
+  return cudml::simt::enqueue_launch(*config, reinterpret_cast<const void*>(kernel), invoke, call);
 }
 template <class T>
 cudaError_t cudaMalloc(T** p, size_t bytes) {

@@ -1,5 +1,5 @@
-// The CUDA runtime's functions that the library calls, for one device that is the executor.
-// Streams and events do nothing: every call has ended its work when it returns.
+// The CUDA runtime's functions that the library calls, for two devices that are the executor:
+// devices, memory, kernels' attributes and errors. Streams and events are in streams.cpp.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "executor.h"
 #include "sanitizers.h"
+#include "streams.h"
 
 namespace cudml::simt {
 namespace {
@@ -21,10 +22,18 @@ constexpr int kMultiprocessors = 4;
 struct Allocation {
   char* raw = nullptr;
   size_t bytes = 0, raw_bytes = 0;
+  int device = 0;
+};
+
+/// Memory that tests allocated and said something of.
+struct Placed {
+  size_t bytes = 0;
+  int device = 0;  // or -1, the host
 };
 
 std::mutex lock;
 std::map<char*, Allocation> allocations;
+std::map<uintptr_t, Placed> placed;
 std::map<const void*, int> opted_in;  // dynamic shared bytes of each kernel
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -35,6 +44,7 @@ cudaError_t allocate(void** p, size_t bytes) {
   if (bytes > kMemory) return set_last_error(cudaErrorMemoryAllocation);
   Allocation made;
   made.bytes = bytes;
+  made.device = current_device();
   made.raw_bytes = kAlignment + (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
   made.raw = static_cast<char*>(std::aligned_alloc(kAlignment, made.raw_bytes));
   if (!made.raw) return set_last_error(cudaErrorMemoryAllocation);
@@ -48,6 +58,71 @@ cudaError_t allocate(void** p, size_t bytes) {
   return cudaSuccess;
 }
 
+cudaError_t check_device(int device) {
+  const bool exists = device >= 0 && device < kDevices;
+  return exists ? cudaSuccess : set_last_error(cudaErrorInvalidDevice);
+}
+
+/// The device of an address: where tests put it, where it was allocated, else the first one, since
+/// all memory of the process is the device's. -1 is the host.
+int device_of(uintptr_t address) {
+  constexpr uintptr_t kFirst = 1 << 16, kEnd = uintptr_t{1} << 47;  // of addresses in a process
+  if (address < kFirst || address >= kEnd) return -1;
+  const std::lock_guard<std::mutex> guard(lock);
+  auto near = placed.upper_bound(address);
+  if (near != placed.begin() && address - (--near)->first < near->second.bytes)
+    return near->second.device;
+  auto made = allocations.upper_bound(reinterpret_cast<char*>(address));
+  if (made == allocations.begin()) return 0;
+  --made;
+  const size_t offset = address - reinterpret_cast<uintptr_t>(made->first);
+  return offset < made->second.bytes ? made->second.device : 0;
+}
+
+struct Words {
+  cudaError_t error;
+  const char *name, *text;
+};
+
+const Words& words_of(cudaError_t error) {
+  static constexpr Words kWords[] = {
+      {cudaSuccess, "cudaSuccess", "no error"},
+      {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+      {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+      {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
+      {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+       "CUDA driver version is insufficient for CUDA runtime version"},
+      {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+      {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+       "invalid configuration argument"},
+      {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+      {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+      {cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed now"},
+      {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+      {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+      {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+       "operation not permitted when stream is capturing"},
+      {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+       "operation failed due to a previous error during capture"},
+      {cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+       "capture was not ended in the same stream as it began"},
+      {cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined",
+       "capturing stream has unjoined work"},
+      {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+       "dependency created on uncaptured work in another stream"},
+      {cudaErrorStreamCaptureImplicit, "cudaErrorStreamCaptureImplicit",
+       "operation would make the legacy stream depend on a capturing blocking stream"},
+      {cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
+       "operation not permitted on an event last recorded in a capturing stream"},
+  };
+  static constexpr Words kUnknown = {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"};
+  for (const Words& words : kWords)
+    if (words.error == error) return words;
+  return kUnknown;
+}
+
+}  // namespace
+
 cudaError_t release(void* p) {
   if (!p) return cudaSuccess;
   const std::lock_guard<std::mutex> guard(lock);
@@ -59,11 +134,15 @@ cudaError_t release(void* p) {
   return cudaSuccess;
 }
 
-cudaError_t check_device(int device) {
-  return device == 0 ? cudaSuccess : set_last_error(cudaErrorInvalidDevice);
+void place_memory(uintptr_t address, size_t bytes, int device) {
+  const std::lock_guard<std::mutex> guard(lock);
+  placed[address] = {bytes, device};
 }
 
-}  // namespace
+void unplace_memory(uintptr_t address) {
+  const std::lock_guard<std::mutex> guard(lock);
+  placed.erase(address);
+}
 
 cudaError_t set_last_error(cudaError_t error) { return last_error = error; }
 
@@ -81,15 +160,21 @@ using namespace cudml::simt;
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  if (const cudaError_t error = begin("cudaGetDeviceCount")) return error;
+  *count = kDevices;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device();
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return check_device(device); }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaSetDevice(int device) {
+  if (const cudaError_t error = begin("cudaSetDevice", nullptr, uint64_t(device))) return error;
+  if (const cudaError_t error = check_device(device)) return error;
+  current_device() = device;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() { return begin_unsafe("cudaDeviceSynchronize"); }
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
@@ -128,44 +213,74 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   return check_device(device);
 }
 
-cudaError_t cudaMalloc(void** p, size_t bytes) { return allocate(p, bytes); }
-cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t) { return allocate(p, bytes); }
-cudaError_t cudaFree(void* p) { return release(p); }
-cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return release(p); }
+cudaError_t cudaMalloc(void** p, size_t bytes) {
+  const cudaError_t error = begin_unsafe("cudaMalloc", bytes);
+  return error ? error : allocate(p, bytes);
+}
+cudaError_t cudaFree(void* p) {
+  const cudaError_t error = begin_unsafe("cudaFree", reinterpret_cast<uintptr_t>(p));
+  return error ? error : release(p);
+}
+cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
+  const auto nothing = [] { return cudaSuccess; };
+  if (const cudaError_t error = enqueue("cudaMallocAsync", stream, bytes, nothing)) return error;
+  const cudaError_t error = allocate(p, bytes);
+  if (error == cudaSuccess && *p && is_capturing(stream)) keep_for_graph(stream, *p);
+  return error;
+}
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+  const bool is_kept = is_capturing(stream);  // and freed with the graph
+  return enqueue("cudaFreeAsync", stream, reinterpret_cast<uintptr_t>(p),
+                 [=] { return is_kept ? cudaSuccess : release(p); });
+}
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = *total = kMemory;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  if (const cudaError_t error = begin_unsafe("cudaMemcpy", bytes)) return error;
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return enqueue("cudaMemcpyAsync", stream, bytes, [=] {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {
+  if (const cudaError_t error = begin_unsafe("cudaMemset", bytes)) return error;
   std::memset(p, value, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t) {
-  return cudaMemset(p, value, bytes);
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
+  return enqueue("cudaMemsetAsync", stream, bytes, [=] {
+    std::memset(p, value, bytes);
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
+  if (const cudaError_t error = begin("cudaPointerGetAttributes")) return error;
   *attributes = {};
-  attributes->type = cudaMemoryTypeDevice;  // all memory of the process: the device is the host
+  const int device = device_of(reinterpret_cast<uintptr_t>(p));
+  attributes->type = device < 0 ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
+  attributes->device = device < 0 ? 0 : device;
   attributes->devicePointer = const_cast<void*>(p);
   return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (const cudaError_t error = begin("cudaFuncSetAttribute")) return error;
+  mark_loaded(kernel);
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value < 0 || size_t(value) > kMostShared) return set_last_error(cudaErrorInvalidValue);
   const std::lock_guard<std::mutex> guard(lock);
   opted_in[kernel] = value;
   return cudaSuccess;
 }
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  mark_loaded(kernel);
   *attributes = {};
   attributes->maxThreadsPerBlock = kMostThreads;
   return cudaSuccess;
@@ -178,41 +293,6 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
   return cudaSuccess;
 }
 
-// A stream or an event is any address of its own.
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = reinterpret_cast<cudaStream_t>(new char);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, 0); }
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete reinterpret_cast<char*>(stream);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) { return cudaGetDevice(device); }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new char);
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<char*>(event);
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-  *milliseconds = 0;
-  return cudaSuccess;
-}
-
 cudaError_t cudaGetLastError() {
   const cudaError_t error = last_error;
   last_error = cudaSuccess;
@@ -220,28 +300,8 @@ cudaError_t cudaGetLastError() {
 }
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
-    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
-    case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
-    case cudaErrorNotSupported: return "cudaErrorNotSupported";
-    default: return "cudaErrorUnknown";
-  }
-}
+const char* cudaGetErrorName(cudaError_t error) { return words_of(error).name; }
 const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorLaunchFailure: return failure().c_str();
-    case cudaErrorNotSupported: return "operation not supported";
-    default: return "unknown error";
-  }
+  return error == cudaErrorLaunchFailure ? failure().c_str() : words_of(error).text;
 }
 }

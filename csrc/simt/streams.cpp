@@ -1,0 +1,355 @@
+// Streams, events and captures of the stand-in runtime: see streams.h.
+#include "streams.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "executor.h"
+
+namespace cudml::simt {
+namespace {
+
+struct Capture {
+  cudaStream_t origin = nullptr;
+  std::set<cudaStream_t> joined;  // other streams whose work is not waited for yet
+  std::vector<Work> nodes;
+  std::vector<void*> memory;
+  bool is_broken = false;
+};
+
+struct Stream {
+  int device = 0;
+  uint64_t capture = 0;  // a number, or 0
+};
+
+struct Event {
+  cudaStream_t stream = nullptr;
+  uint64_t capture = 0;  // that it was recorded in
+  bool is_recorded = false;
+};
+
+struct Failure {
+  int skipped = 0;
+  cudaError_t error = cudaSuccess;
+};
+
+std::recursive_mutex lock;
+using Guard = std::lock_guard<std::recursive_mutex>;
+std::map<cudaStream_t, Stream> streams;
+std::map<cudaEvent_t, Event> events;
+std::map<uint64_t, Capture> captures, graphs;
+uint64_t last_capture = 0;
+std::set<const void*> loaded;
+std::map<std::string, Failure> failures;
+std::vector<Noted> notes;
+bool is_logging = false;
+
+bool is_legacy(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy; }
+
+cudaError_t break_capture(uint64_t capture, cudaError_t error) {
+  captures[capture].is_broken = true;
+  return set_last_error(error);
+}
+
+cudaError_t break_all(cudaError_t error) {
+  for (auto& [number, capture] : captures) capture.is_broken = true;
+  return set_last_error(error);
+}
+
+/// The stream, the per-thread one included, or null where there is none of this handle.
+Stream* find(cudaStream_t stream) {
+  if (stream == cudaStreamPerThread) {
+    Stream& own = streams[stream];
+    own.device = current_device();
+    return &own;
+  }
+  const auto found = streams.find(stream);
+  return found == streams.end() ? nullptr : &found->second;
+}
+
+/// Whether work may go to the stream; the capture that takes it, or 0.
+cudaError_t check_stream(cudaStream_t stream, uint64_t* capture) {
+  *capture = 0;
+  if (is_legacy(stream))  // it would wait for every other stream
+    return captures.empty() ? cudaSuccess : break_all(cudaErrorStreamCaptureImplicit);
+  const Stream* found = find(stream);
+  if (!found || found->device != current_device())
+    return set_last_error(cudaErrorInvalidResourceHandle);
+  *capture = found->capture;
+  if (*capture && captures[*capture].is_broken)
+    return set_last_error(cudaErrorStreamCaptureInvalidated);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+int& current_device() {
+  thread_local int device = 0;
+  return device;
+}
+
+void log_calls(bool is_on) {
+  const Guard guard(lock);
+  notes.clear();
+  is_logging = is_on;
+}
+
+std::vector<Noted> noted_calls() {
+  const Guard guard(lock);
+  return notes;
+}
+
+void fail_call(const std::string& call, int skipped, cudaError_t error) {
+  const Guard guard(lock);
+  failures[call] = {skipped, error};
+}
+
+cudaError_t begin(const char* call, cudaStream_t stream, uint64_t object) {
+  static const pid_t owner = getpid();  // a process that was forked later has no device
+  if (getpid() != owner) return set_last_error(cudaErrorInitializationError);
+  const Guard guard(lock);
+  if (is_logging)
+    notes.push_back({call, reinterpret_cast<uintptr_t>(stream), current_device(), object});
+  const auto found = failures.find(call);
+  if (found == failures.end() || found->second.skipped-- > 0) return cudaSuccess;
+  const cudaError_t error = found->second.error;
+  failures.erase(found);
+  return set_last_error(error);
+}
+
+cudaError_t begin_unsafe(const char* call, uint64_t object) {
+  const Guard guard(lock);
+  if (const cudaError_t error = begin(call, nullptr, object)) return error;
+  return captures.empty() ? cudaSuccess : break_all(cudaErrorStreamCaptureUnsupported);
+}
+
+cudaError_t enqueue(const char* call, cudaStream_t stream, uint64_t object, const Work& work) {
+  {
+    const Guard guard(lock);
+    if (const cudaError_t error = begin(call, stream, object)) return error;
+    uint64_t capture = 0;
+    if (const cudaError_t error = check_stream(stream, &capture)) return error;
+    if (capture) {
+      captures[capture].nodes.push_back(work);
+      return cudaSuccess;
+    }
+  }
+  return work();
+}
+
+cudaError_t enqueue_launch(const cudaLaunchConfig_t& config, const void* kernel,
+                           void (*invoke)(void*), const std::shared_ptr<void>& arguments) {
+  {
+    const Guard guard(lock);
+    if (loaded.insert(kernel).second)
+      begin("load", config.stream, reinterpret_cast<uintptr_t>(kernel));
+  }
+  return enqueue("cudaLaunchKernelExC", config.stream, reinterpret_cast<uintptr_t>(kernel),
+                 [=] { return launch(config, kernel, invoke, arguments.get()); });
+}
+
+void mark_loaded(const void* kernel) {
+  const Guard guard(lock);
+  loaded.insert(kernel);
+}
+
+void forget_loaded() {
+  const Guard guard(lock);
+  loaded.clear();
+}
+
+bool is_capturing(cudaStream_t stream) {
+  const Guard guard(lock);
+  const auto found = streams.find(stream);
+  return found != streams.end() && found->second.capture;
+}
+
+void keep_for_graph(cudaStream_t stream, void* memory) {
+  const Guard guard(lock);
+  captures[streams[stream].capture].memory.push_back(memory);
+}
+
+cudaError_t begin_capture(cudaStream_t stream) {
+  const Guard guard(lock);
+  Stream* found = find(stream);
+  if (is_legacy(stream) || !found) return set_last_error(cudaErrorStreamCaptureUnsupported);
+  if (found->capture) return set_last_error(cudaErrorIllegalState);
+  found->capture = ++last_capture;
+  captures[last_capture].origin = stream;
+  return cudaSuccess;
+}
+
+cudaError_t end_capture(cudaStream_t stream, uint64_t* graph) {
+  const Guard guard(lock);
+  *graph = 0;
+  const Stream* found = find(stream);
+  const uint64_t number = found ? found->capture : 0;
+  if (!number || captures[number].origin != stream)
+    return set_last_error(cudaErrorStreamCaptureUnmatched);
+  Capture ended = std::move(captures[number]);
+  captures.erase(number);
+  for (auto& [handle, other] : streams)
+    if (other.capture == number) other.capture = 0;
+  if (ended.is_broken) return set_last_error(cudaErrorStreamCaptureInvalidated);
+  if (!ended.joined.empty()) return set_last_error(cudaErrorStreamCaptureUnjoined);
+  graphs[*graph = number] = std::move(ended);
+  return cudaSuccess;
+}
+
+cudaError_t launch_graph(uint64_t graph, cudaStream_t stream) {
+  std::vector<Work> nodes;
+  {
+    const Guard guard(lock);
+    if (const cudaError_t error = begin("cudaGraphLaunch", stream, graph)) return error;
+    const auto found = graphs.find(graph);
+    if (found == graphs.end()) return set_last_error(cudaErrorInvalidValue);
+    nodes = found->second.nodes;
+  }
+  for (const Work& work : nodes)
+    if (const cudaError_t error = work()) return error;
+  return cudaSuccess;
+}
+
+void destroy_graph(uint64_t graph) {
+  const Guard guard(lock);
+  for (void* memory : graphs[graph].memory) release(memory);
+  graphs.erase(graph);
+}
+
+cudaStream_t make_stream() {
+  const Guard guard(lock);
+  const auto stream = reinterpret_cast<cudaStream_t>(new char);
+  streams[stream].device = current_device();
+  return stream;
+}
+
+size_t live_events() {
+  const Guard guard(lock);
+  return events.size();
+}
+
+}  // namespace cudml::simt
+
+using namespace cudml::simt;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  if (const cudaError_t error = begin("cudaStreamCreateWithFlags")) return error;
+  *stream = make_stream();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, 0); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const Guard guard(lock);
+  const Stream* found = find(stream);
+  if (is_legacy(stream) || stream == cudaStreamPerThread || !found)
+    return set_last_error(cudaErrorInvalidResourceHandle);
+  if (captures.count(found->capture) && captures[found->capture].origin == stream) {
+    uint64_t graph = 0;
+    if (end_capture(stream, &graph) == cudaSuccess) destroy_graph(graph);
+  }
+  streams.erase(stream);
+  delete reinterpret_cast<char*>(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Guard guard(lock);
+  if (const cudaError_t error = begin("cudaStreamSynchronize", stream)) return error;
+  uint64_t capture = 0;
+  if (const cudaError_t error = check_stream(stream, &capture)) return error;
+  return capture ? break_capture(capture, cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const Guard guard(lock);
+  const auto number = reinterpret_cast<uintptr_t>(event);
+  if (const cudaError_t error = begin("cudaStreamWaitEvent", stream, number)) return error;
+  uint64_t capture = 0;
+  if (const cudaError_t error = check_stream(stream, &capture)) return error;
+  const auto found = events.find(event);
+  if (found == events.end()) return set_last_error(cudaErrorInvalidResourceHandle);
+  const Event& waited = found->second;
+  if (!waited.is_recorded || waited.capture == capture) {
+    if (capture && stream == captures[capture].origin)
+      captures[capture].joined.erase(waited.stream);
+    return cudaSuccess;
+  }
+  if (!capture && captures.count(waited.capture)) {  // the stream joins that capture
+    streams[stream].capture = waited.capture;
+    captures[waited.capture].joined.insert(stream);
+    return cudaSuccess;
+  }
+  if (capture) return break_capture(capture, cudaErrorStreamCaptureIsolation);
+  return set_last_error(cudaErrorStreamCaptureIsolation);
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  const Guard guard(lock);
+  const Stream* found = find(stream);
+  *device = found ? found->device : current_device();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const Guard guard(lock);
+  *status = cudaStreamCaptureStatusNone;
+  if (is_legacy(stream))
+    return captures.empty() ? cudaSuccess : set_last_error(cudaErrorStreamCaptureImplicit);
+  const Stream* found = find(stream);
+  if (!found || !found->capture) return cudaSuccess;
+  *status = captures[found->capture].is_broken ? cudaStreamCaptureStatusInvalidated
+                                               : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  const Guard guard(lock);
+  if (const cudaError_t error = begin("cudaEventCreateWithFlags")) return error;
+  *event = reinterpret_cast<cudaEvent_t>(new char);
+  events[*event] = {};
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Guard guard(lock);
+  if (!events.erase(event)) return set_last_error(cudaErrorInvalidResourceHandle);
+  delete reinterpret_cast<char*>(event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const Guard guard(lock);
+  const auto number = reinterpret_cast<uintptr_t>(event);
+  if (const cudaError_t error = begin("cudaEventRecord", stream, number)) return error;
+  uint64_t capture = 0;
+  if (const cudaError_t error = check_stream(stream, &capture)) return error;
+  const auto found = events.find(event);
+  if (found == events.end()) return set_last_error(cudaErrorInvalidResourceHandle);
+  found->second = {stream, capture, true};
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Guard guard(lock);
+  const auto number = reinterpret_cast<uintptr_t>(event);
+  if (const cudaError_t error = begin("cudaEventSynchronize", nullptr, number)) return error;
+  const auto found = events.find(event);
+  if (found == events.end()) return set_last_error(cudaErrorInvalidResourceHandle);
+  if (!found->second.capture) return cudaSuccess;
+  if (captures.count(found->second.capture))
+    return break_capture(found->second.capture, cudaErrorCapturedEvent);
+  return set_last_error(cudaErrorCapturedEvent);
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+  *milliseconds = 0;
+  return cudaSuccess;
+}
+}

@@ -1,0 +1,74 @@
+// Streams, events and captures of the stand-in runtime, by CUDA's rules of what may be asked when,
+// and a log of the runtime's calls. Work itself is done at once, or kept where a stream captures.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cudml::simt {
+
+constexpr int kDevices = 2;
+
+/// The device that is current on this host thread.
+int& current_device();
+
+/// A call of the runtime, with the stream's handle, the current device, and what it is about: an
+/// event, a number of bytes, a device, or the address of memory or of a kernel.
+struct Noted {
+  std::string call;
+  uintptr_t stream = 0;
+  int device = 0;
+  uint64_t object = 0;
+};
+
+/// Forgets what was noted, and notes calls from now on or no more.
+void log_calls(bool is_on);
+std::vector<Noted> noted_calls();
+
+/// The call after `skipped` more of this name fails with `error` and does nothing.
+void fail_call(const std::string& call, int skipped, cudaError_t error);
+
+/// Notes a call; an error where it was asked to fail.
+cudaError_t begin(const char* call, cudaStream_t stream = nullptr, uint64_t object = 0);
+
+/// The same for a call that waits for the device or may do so: it breaks any capture.
+cudaError_t begin_unsafe(const char* call, uint64_t object = 0);
+
+/// The same for work on a stream, which must exist on the current device. Where the stream captures
+/// `work` is kept for the graph's launches, else it is run.
+using Work = std::function<cudaError_t()>;
+cudaError_t enqueue(const char* call, cudaStream_t stream, uint64_t object, const Work& work);
+
+/// A kernel's launch; `arguments` are its own copy. The first one of a kernel loads it.
+cudaError_t enqueue_launch(const cudaLaunchConfig_t& config, const void* kernel,
+                           void (*invoke)(void*), const std::shared_ptr<void>& arguments);
+void mark_loaded(const void* kernel);
+void forget_loaded();
+
+/// Whether the stream captures now. What is allocated meanwhile lives as long as its graph.
+bool is_capturing(cudaStream_t stream);
+void keep_for_graph(cudaStream_t stream, void* memory);
+
+cudaError_t begin_capture(cudaStream_t stream);
+/// The graph's number, or 0 and the error.
+cudaError_t end_capture(cudaStream_t stream, uint64_t* graph);
+cudaError_t launch_graph(uint64_t graph, cudaStream_t stream);
+void destroy_graph(uint64_t graph);
+
+/// Streams made and not destroyed.
+cudaStream_t make_stream();
+size_t live_events();
+
+/// Frees memory that was allocated by the runtime.
+cudaError_t release(void* memory);
+
+/// Says where memory is that the runtime did not allocate: a device, or -1 for the host.
+void place_memory(uintptr_t address, size_t bytes, int device);
+void unplace_memory(uintptr_t address);
+
+}  // namespace cudml::simt
