@@ -5,6 +5,9 @@
 #include "cpu/mvn_columns.h"
 #include "cpu/mvn_moments.h"
 #include "cpu/mvn_parts.h"
+#include "cpu/mvn_rows.h"
+#include "cpu/mvn_short.h"
+#include "cpu/mvn_tiles.h"
 #include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -12,18 +15,6 @@ namespace {
 
 constexpr int64_t kLeastBatch = 8, kMostBatch = 16;
 constexpr int64_t kShortPiece = 32;  // shorter pieces of a row are packed rather than done singly
-
-/// x's own view of a group: its dimensions joined without regard to the other tensors.
-int join_for_x(const MvnAxis* axes, int rank, MvnAxis* joined) {
-  int joined_rank = 0;
-  for (int d = 0; d < rank; ++d) {
-    MvnAxis axis = axes[d];
-    while (joined_rank > 0 && joined[joined_rank - 1].x == axis.x * axis.size)
-      axis.size *= joined[--joined_rank].size;
-    joined[joined_rank++] = axis;
-  }
-  return joined_rank;
-}
 
 /// One thread's space for a chunk of each tensor, in the type of the computation. Arrays begin at
 /// different places of a page: lines that meet in one set of the first-level cache slow each other.
@@ -242,6 +233,13 @@ class Groups {
 
 template <class T>
 void mvn_as(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
+  if constexpr (!std::is_same_v<T, double>) {
+    if (are_columns_packed(plan)) return mvn_tiles<T>(plan, x, scale, bias, y);
+    if (!are_columns_faster(plan)) {
+      if (are_rows_short(plan)) return mvn_short<T>(plan, x, scale, bias, y);
+      if (are_rows_packed(plan)) return mvn_rows<T>(plan, x, scale, bias, y);
+    }
+  }
   if (are_columns_faster(plan)) return mvn_columns<T>(plan, x, scale, bias, y);
   Groups<T>(plan, x, scale, bias, y).run();
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 
+#include "cpu/mvn_layout.h"
 #include "cpu/mvn_parts.h"
 #include "cpu/parallel.h"
 #include "cpu/vector.h"
@@ -17,7 +18,6 @@ constexpr int64_t kWidth = 2048 / sizeof(A);  // columns of a block
 constexpr int64_t kChunkRows = 32;            // rows of a block that are summed about one pivot
 constexpr int64_t kPartRows = 4096;           // rows of a block that one task takes
 constexpr int64_t kFewestColumns = 8;
-constexpr int64_t kMaxFold = 64;  // columns of one group that stand together; longer ones are rows
 
 /// Moments of a block's columns, each over the same rows.
 template <class A>
@@ -105,32 +105,6 @@ struct ColumnNormalizer {
   }
 
   A operator()(A x, int64_t c) const { return ((x - pivot[c]) - delta[c]) * factor[c]; }
-};
-
-/// The columns of a plan: its fastest kept dimension, or that together with the reduced one inside
-/// it (channels of a group, NHWC), where every tensor walks both as one.
-struct Layout {
-  MvnAxis columns;
-  int64_t fold = 1;  // neighbours that belong to one group
-  int reduced_rank;  // reduced dimensions that tell rows apart
-
-  explicit Layout(const MvnPlan& plan)
-      : columns(plan.kept[plan.kept_rank - 1]), reduced_rank(plan.reduced_rank) {
-    if (!is_folded(plan)) return;
-    const int64_t groups = columns.size;
-    columns = plan.reduced[--reduced_rank];
-    fold = columns.size;
-    columns.size *= groups;
-  }
-
-  static bool is_folded(const MvnPlan& plan) {
-    if (plan.reduced_rank == 0) return false;
-    const MvnAxis &outer = plan.kept[plan.kept_rank - 1],
-                  &inner = plan.reduced[plan.reduced_rank - 1];
-    return inner.size <= kMaxFold && outer.x == inner.x * inner.size &&
-           outer.y == inner.y * inner.size && outer.scale == inner.scale * inner.size &&
-           outer.bias == inner.bias * inner.size && plan.reduced_rank > 1;
-  }
 };
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/mvn_activation.h"
 #include "cpu/rows.h"
 #include "math/moments.h"
 #include "ops/mvn.h"
@@ -72,6 +73,18 @@ void for_pieces(const MvnAxis* axes, int rank, const Offsets& origin, int64_t fi
   }
 }
 
+/// x's own view of a group: its dimensions joined without regard to the other tensors.
+inline int join_for_x(const MvnAxis* axes, int rank, MvnAxis* joined) {
+  int joined_rank = 0;
+  for (int d = 0; d < rank; ++d) {
+    MvnAxis axis = axes[d];
+    while (joined_rank > 0 && joined[joined_rank - 1].x == axis.x * axis.size)
+      axis.size *= joined[--joined_rank].size;
+    joined[joined_rank++] = axis;
+  }
+  return joined_rank;
+}
+
 /// Scale or bias: stored as T or as what T is computed in. An absent one is a single broadcast
 /// value.
 template <class T>
@@ -118,10 +131,7 @@ Operand<Acc<T>> operand_of(const Parameter<T>& p, int64_t offset, int64_t stride
   return {p.row(offset, stride, n, buffer), 0};
 }
 
-/// y = Activation(scale * normalized x + bias), before rounding to the stored type. y may be x.
-template <class A>
-void activate_row(const Activation& f, A* row, int64_t n);
-
+/// y = scale * normalized x + bias, before rounding to the stored type. y may be x.
 template <class A, class Normalize>
 void normalize_row(A* y, const A* x, int64_t n, const Normalize& normalized, Operand<A> scale,
                    Operand<A> bias) {
@@ -138,22 +148,6 @@ void normalize_row(A* y, const A* x, int64_t n, const Normalize& normalized, Ope
   } else {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) y[i] = normalized(x[i], i) * s + b;
-  }
-}
-
-/// The activation with its kind known outside the loop.
-template <class A>
-void activate_row(const Activation& f, A* row, int64_t n) {
-  const A a = static_cast<A>(f.a), b = static_cast<A>(f.b);
-  switch (f.kind) {
-#define ENTRY(kind, ...)                                                                     \
-  case ActivationKind::kind:                                                                 \
-    if constexpr (ActivationKind::kind != ActivationKind::identity)                          \
-      for (int64_t i = 0; i < n; ++i) row[i] = activate<ActivationKind::kind>(a, b, row[i]); \
-    return;
-    CUDML_ACTIVATIONS(ENTRY)
-    ENTRY(constant)
-#undef ENTRY
   }
 }
 

@@ -1,31 +1,12 @@
 // Padding on the CPU: lines of elements copied, repeated, turned round or filled.
-#include <algorithm>
 #include <cstring>
 
-#include "cpu/copy.h"
 #include "cpu/families.h"
+#include "cpu/pad_lines.h"
 #include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-constexpr int64_t kNarrow = 8;               // borders whose sources are looked up
-constexpr int64_t kChunkBytes = 256 * 1024;  // longer lines are cut, so that threads can share them
-
-/// The dimension that is written in one go, and how many elements stand packed at each position.
-struct Line {
-  PadAxis axis;
-  int64_t run = 1;
-  int outer_rank = 0;  // dimensions around it
-};
-
-Line line_of(const PadPlan& plan) {
-  const PadAxis& last = plan.axis[plan.rank - 1];
-  const bool is_run = !last.is_padded() && last.x_stride == 1 && last.y_stride == 1 &&
-                      last.out * plan.item_size <= kChunkBytes;
-  if (plan.rank > 1 && is_run) return {plan.axis[plan.rank - 2], last.out, plan.rank - 2};
-  return {last, 1, plan.rank - 1};
-}
 
 /// Walks the lines in order, keeping where each comes from (null: constant) and goes to.
 template <class T>
@@ -67,169 +48,77 @@ class Walk {
   T* y_[kMaxRank + 1];
 };
 
-/// Writes positions [from, to) of a line whose first element is y and whose source begins at x.
-template <class T>
-struct LineWriter {
-  const PadAxis& a;
-  int64_t run;
-  T value;
-  bool is_simple;  // packed on both sides, its borders constant or narrow
-  int64_t left_source[kNarrow], right_source[kNarrow];
+/// How lines are cut for the threads to share: `each` pieces of `step` positions, the last shorter.
+struct Cut {
+  int64_t length, step, each;
 
-  LineWriter(const Line& line, T constant) : a(line.axis), run(line.run), value(constant) {
-    const int64_t right = a.out - a.in - a.start;
-    is_simple = run == 1 && a.x_stride == 1 && a.y_stride == 1 &&
-                (a.mode == Border::constant || std::max(a.start, right) <= kNarrow);
-    if (!is_simple || a.mode == Border::constant) return;
-    for (int64_t p = 0; p < a.start; ++p) left_source[p] = border_index(a.mode, p - a.start, a.in);
-    for (int64_t p = 0; p < right; ++p) right_source[p] = border_index(a.mode, a.in + p, a.in);
-  }
-
-  void write(const T* x, T* y, int64_t from, int64_t to) const {
-    if (!x) return fill(y, from, to);
-    if (is_simple && to - from == a.out) return write_simple(x, y);
-    const int64_t left = std::clamp(a.start, from, to),
-                  right = std::clamp(a.start + a.in, from, to);
-    if (from < left) border(x, y, from, left);
-    if (left < right) copy(x + (left - a.start) * a.x_stride, a.x_stride, y, left, right);
-    if (right < to) border(x, y, right, to);
-  }
-
- private:
-  void write_simple(const T* x, T* y) const {
-    const int64_t end = a.start + a.in, right = a.out - end;
-    copy_bytes(y + a.start, x, a.in * int64_t(sizeof(T)));
-    if (a.mode == Border::constant) {
-      fill_packed(value, y, a.start);
-      fill_packed(value, y + end, right);
-      return;
-    }
-    for (int64_t i = 0; i < a.start; ++i) y[i] = x[left_source[i]];
-    for (int64_t i = 0; i < right; ++i) y[end + i] = x[right_source[i]];
-  }
-
-  void fill(T* y, int64_t from, int64_t to) const { fill_with(value, y, from, to); }
-
-  void fill_with(T element, T* y, int64_t from, int64_t to) const {
-    if (a.y_stride == run) return fill_packed(element, y + from * run, (to - from) * run);
-    for (int64_t p = from; p < to; ++p)
-      for (int64_t i = 0; i < run; ++i) y[p * a.y_stride + i] = element;
-  }
-
-  static void fill_packed(T element, T* y, int64_t n) {
-    if (n < 4) {  // most borders: not worth the set-up of the vector loop
-      if (n > 0) y[0] = element;
-      if (n > 1) y[1] = element;
-      if (n > 2) y[2] = element;
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i) y[i] = element;
-  }
-
-  /// Positions [from, to) from x, x + step, ...
-  void copy(const T* x, int64_t step, T* y, int64_t from, int64_t to) const {
-    T* const dst = y + from * a.y_stride;
-    const int64_t n = to - from;
-    if (step == run && a.y_stride == run) {
-      copy_bytes(dst, x, n * run * int64_t(sizeof(T)));
-    } else if (run > 1) {
-      for (int64_t i = 0; i < n; ++i)
-        copy_bytes(dst + i * a.y_stride, x + i * step, run * int64_t(sizeof(T)));
-    } else if (step == 0) {
-      fill_with(*x, y, from, to);
-    } else if (step == -1 && a.y_stride == 1) {
-      for (int64_t i = 0; i < n; ++i) dst[i] = x[-i];
-    } else {
-      for (int64_t i = 0; i < n; ++i) dst[i * a.y_stride] = x[i * step];
-    }
-  }
-
-  void border(const T* x, T* y, int64_t from, int64_t to) const {
-    switch (a.mode) {
-      case Border::constant: return fill(y, from, to);
-      case Border::edge:
-        return copy(from < a.start ? x : x + (a.in - 1) * a.x_stride, 0, y, from, to);
-      default: break;
-    }
-    // The rule runs forwards or backwards through the source until the next turn.
-    while (from < to) {
-      const int64_t i = border_index(a.mode, from - a.start, a.in);
-      const bool is_mirrored = a.mode != Border::wrap && is_descending(from - a.start);
-      const int64_t length = is_mirrored ? i + 1 : a.in - i, stop = std::min(to, from + length);
-      copy(x + i * a.x_stride, is_mirrored ? -a.x_stride : a.x_stride, y, from, stop);
-      from = stop;
-    }
-  }
-
-  /// Whether the mirrored source runs backwards at position i. Where it turns, either will do.
-  bool is_descending(int64_t i) const {
-    const bool is_symmetric = a.mode == Border::symmetric;
-    const int64_t period = is_symmetric ? 2 * a.in : 2 * (a.in - 1);
-    return floor_mod(i, period) >= a.in;
-  }
+  Cut(int64_t line, int64_t item_bytes)
+      : length(line),
+        step(std::max<int64_t>(1, kChunkBytes / item_bytes)),
+        each((line + step - 1) / step) {}
 };
 
-/// Lines of a few elements under an unpadded dimension: one position of many lines at a time.
-template <class T>
-struct ShortLines {
-  static constexpr int64_t kLongest = 24, kBlock = 64, kFewest = 16;
+int64_t lines_of(const PadPlan& plan, int outer_rank) {
+  int64_t lines = 1;
+  for (int d = 0; d < outer_rank; ++d) lines *= plan.axis[d].out;
+  return lines;
+}
 
-  static bool fits(const PadPlan& plan, const Line& line) {
-    if (line.run > 1 || line.outer_rank == 0 || line.axis.out > kLongest) return false;
-    const PadAxis& outer = plan.axis[line.outer_rank - 1];
-    return !outer.is_padded() && outer.out >= kFewest;
+/// Calls fn(from, to) for pieces [begin, end), the walk standing at the piece's line.
+template <class T, class Fn>
+void for_pieces(Walk<T>& walk, const Cut& cut, int64_t begin, int64_t end, const Fn& fn) {
+  int64_t c = begin % cut.each;
+  for (int64_t piece = begin; piece < end; ++piece) {
+    fn(c * cut.step, std::min(cut.length, (c + 1) * cut.step));
+    if (++c < cut.each) continue;
+    c = 0;
+    walk.advance();
   }
+}
 
-  const PadAxis &line, &outer;
-  T value;
-  int64_t source[kLongest];  // offset from the line's first element; -1: constant
-
-  ShortLines(const PadAxis& line_axis, const PadAxis& outer_axis, T constant)
-      : line(line_axis), outer(outer_axis), value(constant) {
-    for (int64_t p = 0; p < line.out; ++p) {
-      const int64_t i = border_index(line.mode, p - line.start, line.in);
-      source[p] = i < 0 ? -1 : i * line.x_stride;
-    }
-  }
-
-  /// Lines [from, to) of those that begin at x and y.
-  void write(const T* x, T* y, int64_t from, int64_t to) const {
-    for (; from < to; from += kBlock) {
-      const int64_t n = std::min(kBlock, to - from);
-      for (int64_t p = 0; p < line.out; ++p) {
-        T* const dst = y + from * outer.y_stride + p * line.y_stride;
-        if (!x || source[p] < 0) {
-          for (int64_t i = 0; i < n; ++i) dst[i * outer.y_stride] = value;
-        } else {
-          const T* const src = x + from * outer.x_stride + source[p];
-          for (int64_t i = 0; i < n; ++i) dst[i * outer.y_stride] = src[i * outer.x_stride];
-        }
-      }
-    }
-  }
-};
-
-/// Calls writer.write(x, y, from, to) for all of a line's positions, or all of a group's lines, and
-/// for each position of the dimensions around it. Long stretches are cut for the threads to share.
+/// All of a line's positions, or all of a group's lines, for each position of the dimensions
+/// around it.
 template <class T, class Writer>
 void write_all(const PadPlan& plan, const T* x, T* y, int outer_rank, int64_t item,
                const Writer& writer) {
-  int64_t lines = 1;
-  for (int d = 0; d < outer_rank; ++d) lines *= plan.axis[d].out;
-  const int64_t length = plan.axis[outer_rank].out;
-  const int64_t chunk = std::max<int64_t>(1, kChunkBytes / (int64_t(sizeof(T)) * item));
-  const int64_t chunks = (length + chunk - 1) / chunk;
-  parallel_for(lines * chunks, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-    Walk<T> walk(plan, outer_rank, x, y, begin / chunks);
-    int64_t c = begin % chunks;
-    for (int64_t task = begin; task < end; ++task) {
-      writer.write(walk.x(), walk.y(), c * chunk, std::min(length, (c + 1) * chunk));
-      if (++c < chunks) continue;
-      c = 0;
-      walk.advance();
-    }
+  const PadAxis& axis = plan.axis[outer_rank];
+  const Cut cut(axis.out, item * int64_t(sizeof(T)));
+  const int64_t pieces = lines_of(plan, outer_rank) * cut.each;
+  parallel_for(pieces, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+    Walk<T> walk(plan, outer_rank, x, y, begin / cut.each);
+    for_pieces(walk, cut, begin, end, [&](int64_t from, int64_t to) {
+      writer.write(walk.x(), walk.y() + from * axis.y_stride, from, to);
+    });
   });
 }
+
+/// The same where y is packed and larger than the caches.
+template <class T>
+void stream_all(const PadPlan& plan, const T* x, T* y, const Line& line,
+                const LineWriter<T>& writer) {
+  const Cut cut(line.axis.out, line.run * int64_t(sizeof(T)));
+  const int64_t pieces = lines_of(plan, line.outer_rank) * cut.each;
+  parallel_for(pieces, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+    Walk<T> walk(plan, line.outer_rank, x, y, begin / cut.each);
+    LineStream out;
+    out.seek(walk.y() + begin % cut.each * cut.step * line.run);
+    for_pieces(walk, cut, begin, end,
+               [&](int64_t from, int64_t to) { writer.stream(walk.x(), out, from, to); });
+  });
+}
+
+/// Elements of y where it is packed, else 0.
+int64_t packed_elements(const PadPlan& plan) {
+  int64_t elements = 1;
+  for (int d = plan.rank - 1; d >= 0; --d) {
+    if (plan.axis[d].out > 1 && plan.axis[d].y_stride != elements) return 0;
+    elements *= plan.axis[d].out;
+  }
+  return elements;
+}
+
+/// Bytes of a line from which it pays to put the lines of memory together first.
+constexpr int64_t kStreamedLine = 512;
 
 template <class T>
 void pad_as(const PadPlan& plan, const T* x, T* y) {
@@ -241,7 +130,12 @@ void pad_as(const PadPlan& plan, const T* x, T* y) {
     const ShortLines<T> writer(line.axis, plan.axis[outer_rank], value);
     return write_all(plan, x, y, outer_rank, line.axis.out, writer);
   }
-  write_all(plan, x, y, line.outer_rank, line.run, LineWriter<T>(line, value));
+  const LineWriter<T> writer(line, value);
+  const int64_t packed = packed_elements(plan);
+  const bool is_long = line.axis.out * line.run * int64_t(sizeof(T)) >= kStreamedLine;
+  if (packed > 0 && is_long && is_streamed(packed * int64_t(sizeof(T))))
+    return stream_all(plan, x, y, line, writer);
+  write_all(plan, x, y, line.outer_rank, line.run, writer);
 }
 
 }  // namespace

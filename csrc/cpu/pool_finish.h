@@ -1,7 +1,10 @@
 // From what a window's taps join to, to the output element.
 #pragma once
 
+#include <vector>
+
 #include "cpu/pool_reduce.h"
+#include "cpu/pool_strips.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -11,13 +14,27 @@ inline double counted(const PoolPlan& p, const Box& box) {
   return p.include_padding ? box.inside : double(box.taps);
 }
 
-// A finish turns joined values into outputs: row() for n neighbours whose windows have the same
-// divisor, not 0, one() for a single window. `again(i)` gives the value of output i from its taps,
-// scaled.
+/// Neighbouring outputs: `lines` times n columns of `lanes` values, the first of them output
+/// `first` of its row, whose windows count `rows` taps along the other axes.
+struct OutputRun {
+  int64_t first, n, lanes, lines;
+  double rows;
+
+  int64_t values() const { return lines * n * lanes; }
+};
+
+// A finish turns joined values into outputs: write() for a run of outputs, in whole vectors, one()
+// for a single window. `again(i)` gives the value of output i from its taps, scaled. prepare()
+// comes before both, where write() will be called.
 
 struct MaxFinish {
-  template <class V, class Again>
-  void row(V*, int64_t, double, const Again&) const {}
+  void prepare(const PoolPlan&) {}
+  template <class Op, class Again>
+  void write(const Op& op, const OutputRun& run, typename Op::V* values, typename Op::Element* to,
+             const Again&) const {
+    for (int64_t i = 0; i < run.values(); i += kLanes<typename Op::V>)
+      op.store(to + i, load_vector<Vector<typename Op::V>>(values + i));
+  }
   template <class V, class Again>
   V one(V joined, double, const Again&) const {
     return joined;
@@ -26,36 +43,89 @@ struct MaxFinish {
 
 template <class T>
 struct AverageFinish {
-  template <class Again>
-  void row(Acc<T>* out, int64_t n, double divisor, const Again&) const {
-    const Acc<T> d = Acc<T>(divisor);
-    for (int64_t i = 0; i < n; ++i) out[i] /= d;
+  using V = Acc<T>;
+  std::vector<V> columns;  // taps that count along a row of outputs, where they differ
+  V column = 1;            // else the number for all of them
+
+  void prepare(const PoolPlan& p) {
+    const PoolAxis& w = p.axis[2];
+    const Interior whole = interior_of(w, 0, w.out);
+    column = V(w.window);
+    if (whole.from == 0 && whole.to == w.out) return;
+    columns.assign(size_t(w.out + kSlack), column);
+    for (int64_t o = 0; o < w.out; ++o) {
+      if (o == whole.from) o = whole.to;
+      if (o == w.out) break;
+      const AxisTaps t = axis_taps(w, o);
+      columns[size_t(o)] = V(std::max<int64_t>(1, p.include_padding ? t.inside : t.count));
+    }
+    if (std::all_of(columns.begin(), columns.begin() + w.out, [&](V n) { return n == column; }))
+      columns.clear();
   }
+
+  template <class Op, class Again>
+  void write(const Op& op, const OutputRun& run, V* values, T* to, const Again&) const {
+    const V rows = std::max(V{1}, V(run.rows));
+    if (columns.empty()) return divide(op, values, rows * column, to, run.values());
+    const V* const at = columns.data() + run.first;
+    for (int64_t r = 0; r < run.lines; ++r, values += run.n * run.lanes, to += run.n * run.lanes) {
+      for (int64_t j = 0; run.lanes > 1 && j < run.n; ++j)
+        divide(op, values + j * run.lanes, rows * at[j], to + j * run.lanes, run.lanes);
+      for (int64_t i = 0; run.lanes == 1 && i < run.n; i += kLanes<V>)
+        op.store(to + i,
+                 load_vector<Vector<V>>(values + i) / (rows * load_vector<Vector<V>>(at + i)));
+    }
+  }
+
   template <class S, class Again>
-  Acc<T> one(S joined, double divisor, const Again&) const {
-    return Acc<T>(average_of(joined, S(divisor)));
+  V one(S joined, double divisor, const Again&) const {
+    return V(average_of(joined, S(divisor)));
+  }
+
+ private:
+  template <class Op>
+  static void divide(const Op& op, const V* values, V divisor, T* to, int64_t n) {
+    int exponent;
+    if (std::frexp(divisor, &exponent) == V(0.5)) {  // a power of two: its inverse is exact
+      const V inverse = 1 / divisor;
+      for (int64_t i = 0; i < n; i += kLanes<V>)
+        op.store(to + i, load_vector<Vector<V>>(values + i) * inverse);
+      return;
+    }
+    for (int64_t i = 0; i < n; i += kLanes<V>)
+      op.store(to + i, load_vector<Vector<V>>(values + i) / divisor);
   }
 };
 
 template <class T>
 struct LpFinish {
+  using V = Acc<T>;
   uint32_t p = 2;
 
-  template <class Again>
-  void row(Acc<T>* out, int64_t n, double, const Again& again) const {
-    if (p == 1) return;
-    bool safe = true;
-    for (int64_t i = 0; i < n; ++i) safe &= lp_sum_is_safe<Acc<T>>(out[i]);
-    if (safe && p == 2) {
-      for (int64_t i = 0; i < n; ++i) out[i] = std::sqrt(out[i]);
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i) out[i] = one(out[i], 1, [&](int64_t) { return again(i); });
+  void prepare(const PoolPlan&) {}
+  template <class Op, class Again>
+  void write(const Op& op, const OutputRun& run, V* values, T* to, const Again& again) const {
+    const int64_t n = run.values();
+    if (p > 1) take_roots(values, n, again);
+    for (int64_t i = 0; i < n; i += kLanes<V>) op.store(to + i, load_vector<Vector<V>>(values + i));
   }
   template <class S, class Again>
-  Acc<T> one(S sum, double, const Again& again) const {
-    if (p == 1 || is_nan(sum)) return Acc<T>(sum);
-    return lp_sum_is_safe<Acc<T>>(sum) ? Acc<T>(lp_root(sum, p)) : again(0);
+  V one(S sum, double, const Again& again) const {
+    if (p == 1 || is_nan(sum)) return V(sum);
+    return lp_sum_is_safe<V>(sum) ? V(lp_root(sum, p)) : again(0);
+  }
+
+ private:
+  template <class Again>
+  void take_roots(V* values, int64_t n, const Again& again) const {
+    bool safe = true;
+    for (int64_t i = 0; i < n; ++i) safe &= lp_sum_is_safe<V>(values[i]);
+    if (safe && p == 2) {
+      for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
+      return;
+    }
+    for (int64_t i = 0; i < n; ++i)
+      values[i] = one(values[i], 1, [&](int64_t) { return again(i); });
   }
 };
 

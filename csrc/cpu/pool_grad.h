@@ -10,22 +10,24 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// Tasks over the planes of a gradient: y is an offset into the incoming gradient, x into the
-/// result, indices into the winners. `lanes` cuts the innermost batch dimension into chunks; the
-/// spatial dimensions are left to the caller.
+/// result, indices into the winners, flat into x. `lanes` cuts the innermost batch dimension into
+/// chunks; the spatial dimensions are left to the caller.
 inline TaskSpace plane_tasks(const PoolGradPlan& plan, bool lanes, int64_t chunk) {
   const PoolPlan& f = plan.forward;
   TaskSpace space;
   for (int i = 0; i < f.outer_rank; ++i)
-    space.dim[i] = {f.outer[i].size, plan.result_outer[i], f.outer[i].y, f.outer[i].indices, 0};
+    space.dim[i] = {f.outer[i].size, plan.result_outer[i], f.outer[i].y, f.outer[i].indices,
+                    f.outer[i].x};
   for (int i = 0; i < 2; ++i)
     space.dim[kBatchDim + i] = {f.batch[i], plan.result.batch[i], f.y.batch[i], f.indices.batch[i],
-                                0};
+                                f.x.batch[i]};
   if (!lanes) return space;
   TaskDim& along = space.dim[kBatchDim + 1];
   space.lanes = along.size;
   space.chunk = std::min(chunk, along.size);
   const int64_t c = space.chunk;
-  space.dim[kLaneDim] = {(along.size + c - 1) / c, along.x * c, along.y * c, along.indices * c, 0};
+  space.dim[kLaneDim] = {(along.size + c - 1) / c, along.x * c, along.y * c, along.indices * c,
+                         along.flat * c};
   along = TaskDim{};
   return space;
 }

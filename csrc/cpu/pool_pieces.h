@@ -19,38 +19,19 @@ constexpr int64_t kPiece = 65536;
 constexpr int64_t kMostPieces = 1024;
 constexpr int64_t kFewTasks = 16;
 
-/// Many windows stand side by side along a row whose elements are mostly used.
-inline bool fits_rows(const PoolPlan& p) {
-  const PoolAxis& w = p.axis[2];
-  const bool packed = p.x.space[2] == 1;
-  return w.out >= 4 && (w.window - 1) * w.dilation < kLine / 4 && w.stride <= (packed ? 32 : 4);
-}
-
 /// Neighbouring planes lie side by side in x.
 inline bool fits_lanes(const PoolPlan& p) {
   return p.x.batch[1] == 1 && p.batch[1] >= (p.x.space[2] == 1 ? 64 : 8);
 }
 
-/// Outputs [from, to) of a task along a row whose windows are whole.
+/// Outputs [from, to) of [first, end) along a row whose windows are whole.
 struct Interior {
   int64_t from, to;
 };
-inline Interior interior_of(const PoolAxis& w, const Task& task) {
+inline Interior interior_of(const PoolAxis& w, int64_t first, int64_t end) {
   const int64_t last = w.in - 1 - (w.window - 1) * w.dilation + w.start;
-  const int64_t end = task.first + task.n;
-  const int64_t from = std::min(end, std::max(task.first, (w.start + w.stride - 1) / w.stride));
+  const int64_t from = std::min(end, std::max(first, (w.start + w.stride - 1) / w.stride));
   return {from, last < 0 ? from : std::clamp(last / w.stride + 1, from, end)};
-}
-
-/// Runs `rows` for every row of outputs, long rows in parts whose inputs fit a line.
-template <class Rows>
-void run_rows(const Rows& rows, const PoolPlan& plan) {
-  const PoolAxis& w = plan.axis[2];
-  const int64_t outputs = (kLine - (w.window - 1) * w.dilation - 1) / w.stride + 1;
-  const TaskSpace space = make_tasks(plan, Lane::width, outputs);
-  parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
-    for_tasks(space, begin, end, [&](const Task& task, int64_t) { rows(task); });
-  });
 }
 
 /// Few tasks with large windows: pieces of the windows side by side, then joined in order.

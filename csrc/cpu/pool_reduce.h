@@ -1,127 +1,155 @@
-// Row loops of pooling: joins rows of taps, columns of a row, and runs of taps into one value.
+// Reductions of pooling, and their loops over rows of taps and over runs of taps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
-#include "cpu/pool_keys.h"
+#include "cpu/pool_lanes.h"
 #include "cpu/pool_pieces.h"
-#include "cpu/rows.h"
 #include "math/reducer.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-// A reduction tells in what type V rows of T are joined, how they get into it (terms) and out of
-// it, how two values join, what no value is, and in what type longer reductions are kept.
+// A reduction tells the type Element of x and y, the type V of the lanes they are joined in, how
+// vectors get into lanes (load) and out of them (store), how two values or vectors join, what no
+// value is, and in what type longer reductions are kept.
 
-template <class T>
-struct PlainRows {
-  using V = Acc<T>;
-  /// Rows of x are used where they lie. Wide integers do without: it would double their code.
-  static constexpr bool kInPlace = std::is_floating_point_v<T> || sizeof(T) == 1;
-  void load(V* room, const T* src, int64_t stride, int64_t n) const {
-    load_row<T>(room, src, stride, n);
+struct Larger {
+  /// The larger; NaN where one of them is.
+  template <class A>
+  static A join(A best, A v) {
+    const A larger = v > best ? v : best;
+    return v != v ? v : larger;
   }
-  void store(T* dst, int64_t stride, const V* row, int64_t n) const {
-    store_row<T>(dst, stride, row, n);
+  /// A processor's maximum is its second operand where one is NaN: both orders have all bits.
+  static Vector<float> join(Vector<float> a, Vector<float> b) { return both_ways<int32_t>(a, b); }
+  static Vector<double> join(Vector<double> a, Vector<double> b) {
+    return both_ways<int64_t>(a, b);
   }
-};
 
-template <class T>
-struct MaxOf : PlainRows<T> {
-  using V = T;
-  using Total = T;
-  static V none() { return max_of_none<T>(); }
-  static V join(V a, V b) { return max_of(a, b); }
-};
-
-/// Sixteen-bit floats are compared as keys: twice the lanes, and nothing to convert.
-template <class T>
-struct MaxOfHalves {
-  using V = int16_t;
-  using Total = V;
-  static constexpr bool kInPlace = false;
-  static constexpr V kInfinity = std::is_same_v<T, Float16> ? 0x7c00 : 0x7f80;
-  static V none() { return fold(V(kInfinity | std::numeric_limits<V>::min())); }
-  static V join(V a, V b) { return a > b ? a : b; }
-  void load(V* __restrict room, const T* __restrict src, int64_t stride, int64_t n) const {
-    if (stride == 1) {
-      for (int64_t i = 0; i < n; ++i) room[i] = float_order(V(src[i].bits), kInfinity);
-    } else {
-      for (int64_t i = 0; i < n; ++i) room[i] = float_order(V(src[i * stride].bits), kInfinity);
-    }
-  }
-  void store(T* __restrict dst, int64_t stride, const V* __restrict row, int64_t n) const {
-    for (int64_t i = 0; i < n; ++i) dst[i * stride].bits = uint16_t(fold(row[i]));
+ private:
+  template <class Bits, class W>
+  static W both_ways(const W& a, const W& b) {
+    return same_bits<W>(same_bits<Vector<Bits>>(processor_max(a, b)) |
+                        same_bits<Vector<Bits>>(processor_max(b, a)));
   }
 };
-template <>
-struct MaxOf<Float16> : MaxOfHalves<Float16> {};
-template <>
-struct MaxOf<BFloat16> : MaxOfHalves<BFloat16> {};
 
-template <class T>
-struct SumOf : PlainRows<T> {
-  using V = Acc<T>;
-  using Total = double;
-  static V none() { return V{0}; }
-  template <class S>
-  static S join(S a, S b) {
+struct Adding {
+  template <class A>
+  static A join(A a, A b) {
     return a + b;
   }
+};
+
+/// Maxima of float and double.
+template <class T>
+struct MaxOf : Larger {
+  using Element = T;
+  using V = T;
+  using Total = T;
+  using Join = Larger;
+  static constexpr bool kRepeats = true;  // a value joined twice changes nothing
+  static V none() { return max_of_none<T>(); }
+  Vector<V> load(const T* p) const { return load_vector<Vector<V>>(p); }
+  void store(T* p, Vector<V> v) const { store_vector(p, v); }
+};
+
+/// Maxima of what is compared as integers S of its own size: integers, the unsigned ones with the
+/// sign bit flipped, and sixteen-bit floats, which need no conversion so.
+template <class S>
+struct MaxOfIntegers : Larger {
+  using Element = S;
+  using V = S;
+  using Total = S;
+  using Join = Larger;
+  static constexpr bool kRepeats = true;
+  using U = std::make_unsigned_t<S>;
+  U flip = 0;
+  /// Floats: the bits that negative ones have upside down, and how far the order is turned round,
+  /// so that negative NaNs, the least integers, become the largest.
+  U magnitude = 0, turn = 0;
+
+  static V none() { return std::numeric_limits<S>::min(); }
+
+  Vector<V> load(const S* p) const {
+    const auto bits = load_vector<Vector<S>>(p);
+    auto key = same_bits<Vector<U>>(bits);
+    if constexpr (sizeof(S) == 2) key ^= same_bits<Vector<U>>(bits >> 15) & magnitude;
+    key ^= flip;
+    if constexpr (sizeof(S) == 2) key -= turn;
+    return same_bits<Vector<V>>(key);
+  }
+  void store(S* p, Vector<V> v) const {
+    auto key = same_bits<Vector<U>>(v);
+    if constexpr (sizeof(S) == 2) key += turn;
+    key ^= flip;
+    if constexpr (sizeof(S) == 2)
+      key ^= same_bits<Vector<U>>(same_bits<Vector<S>>(key) >> 15) & magnitude;
+    store_vector(p, key);
+  }
+};
+
+template <class T>
+struct SumOf : Adding {
+  using Element = T;
+  using V = Acc<T>;
+  using Total = double;
+  using Join = Adding;
+  static constexpr bool kRepeats = false;
+  static V none() { return V{0}; }
+  Vector<V> load(const T* p) const { return load_floats(p); }
+  void store(T* p, Vector<V> v) const { store_floats(p, v); }
 };
 
 /// Sums |x|^p.
 template <class T>
 struct PowerSumOf : SumOf<T> {
   using V = Acc<T>;
-  static constexpr bool kInPlace = false;
   uint32_t p = 2;
 
-  void load(V* room, const T* src, int64_t stride, int64_t n) const {
-    load_row<T>(room, src, stride, n);
-    if (p == 2) {
-      for (int64_t i = 0; i < n; ++i) room[i] *= room[i];
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i) room[i] = std::fabs(room[i]);
-    if (p == 1) return;
-    for (int64_t i = 0; i < n; i += kTile) raise(room + i, n - i < kTile ? n - i : kTile);
+  Vector<V> load(const T* from) const {
+    const auto v = load_floats(from);
+    return p == 2 ? v * v : power(v, p);
   }
 
  private:
-  static constexpr int64_t kTile = 64;
-
-  /// integer_power for a short row, bit by bit of p for the whole row.
-  void raise(V* row, int64_t n) const {
-    V base[kTile];
-    for (int64_t i = 0; i < n; ++i) base[i] = row[i];
-    for (int64_t i = 0; i < n; ++i) row[i] = (p & 1) ? base[i] : V{1};
+  /// |v|^p bit by bit of p; of both zeros +0. Not inline: it is rare, and loads are many.
+  [[gnu::noinline]] static Vector<V> power(Vector<V> v, uint32_t p) {
+    using Bits = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
+    const auto magnitude = same_bits<Vector<Bits>>(v) & std::numeric_limits<Bits>::max();
+    auto base = same_bits<Vector<V>>(magnitude);
+    auto result = (p & 1) ? base : all_lanes(V{1});
     for (uint32_t bits = p >> 1; bits != 0; bits >>= 1) {
-      for (int64_t i = 0; i < n; ++i) base[i] *= base[i];
-      if (!(bits & 1)) continue;
-      for (int64_t i = 0; i < n; ++i) row[i] *= base[i];
+      base *= base;
+      if (bits & 1) result *= base;
     }
+    return result;
   }
 };
 
-/// The terms of n elements from src on: src itself where it will do, else written to `room`.
-template <class T, class Op>
-const typename Op::V* terms(const Op& op, const T* src, int64_t stride, int64_t n,
-                            typename Op::V* room) {
-  if constexpr (Op::kInPlace) {
-    if (stride == 1) return src;
-  }
-  op.load(room, src, stride, n);
-  return room;
+/// The vector at p, of which n elements count and those from `end` on must not be touched.
+template <class Op>
+inline Vector<typename Op::V> load_part(const Op& op, const typename Op::Element* p, int64_t n,
+                                        const typename Op::Element* end) {
+  using E = typename Op::Element;
+  constexpr int64_t kCount = kLanes<typename Op::V>;
+  if (end - p >= kCount) return op.load(p);
+  E room[kCount] = {};
+  std::memcpy(room, p, size_t(n) * sizeof(E));
+  return op.load(room);
 }
 
-/// Room for join_rows: the joined line and one converted row.
-template <class V>
-struct Lines {
-  alignas(64) V line[kLine];
-  alignas(64) V row[kLine];
-};
+/// Writes the first n elements of a vector.
+template <class Op>
+inline void store_part(const Op& op, typename Op::Element* p, const Vector<typename Op::V>& v,
+                       int64_t n) {
+  using E = typename Op::Element;
+  E room[kLanes<typename Op::V>];
+  op.store(room, v);
+  std::memcpy(p, room, size_t(n) * sizeof(E));
+}
 
 /// First elements of the taps [f, f + n) of a box, 1 <= n <= kChain.
 template <class T>
@@ -138,99 +166,121 @@ struct RowList {
   }
 };
 
-/// Joins count >= 1 rows of n <= kLine elements. Returns the joined row: in lines.line, or x itself
-/// where there is one row and nothing to convert.
-template <class T, class Op>
-const typename Op::V* join_rows(const Op& op, const T* const* rows, int64_t count, int64_t stride,
-                                int64_t n, Lines<typename Op::V>& lines) {
-  using V = typename Op::V;
-  V* __restrict line = lines.line;
-  if (!Op::kInPlace || stride != 1 || count == 1) {
-    const V* first = terms<T>(op, rows[0], stride, n, lines.line);
-    for (int64_t r = 1; r < count; ++r) {
-      const V* row = terms<T>(op, rows[r], stride, n, lines.row);
-      for (int64_t i = 0; i < n; ++i) line[i] = Op::join(line[i], row[i]);
-    }
-    return first;
-  }
-  if constexpr (Op::kInPlace) {
-    const V *a = rows[0], *b = rows[1];
-    int64_t r = 3;
-    if (count == 2) {
-      for (int64_t i = 0; i < n; ++i) line[i] = Op::join(a[i], b[i]);
-      return lines.line;
-    }
-    const V* c = rows[2];
-    for (int64_t i = 0; i < n; ++i) line[i] = Op::join(Op::join(a[i], b[i]), c[i]);
-    for (; r + 2 <= count; r += 2) {
-      a = rows[r];
-      b = rows[r + 1];
-      for (int64_t i = 0; i < n; ++i) line[i] = Op::join(Op::join(line[i], a[i]), b[i]);
-    }
-    for (; r < count; ++r) {
-      a = rows[r];
-      for (int64_t i = 0; i < n; ++i) line[i] = Op::join(line[i], a[i]);
-    }
-  }
-  return lines.line;
-}
+/// Rows that are read side by side.
+constexpr int64_t kRowsAtOnce = 9;
 
-/// out[i] = join of line[i * kStride + k] for k in [0, kWindow).
-template <int kWindow, int kStride, class Op, class V>
-void join_fixed(const V* __restrict line, V* __restrict out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    V v = line[i * kStride];
-    for (int k = 1; k < kWindow; ++k) v = Op::join(v, line[i * kStride + k]);
-    out[i] = v;
-  }
-}
-
-template <class Op, class V>
-void join_shifted(const V* __restrict line, int64_t stride, V* __restrict out, int64_t n) {
-  if (stride == 1) {
-    for (int64_t i = 0; i < n; ++i) out[i] = Op::join(out[i], line[i]);
-  } else {
-    for (int64_t i = 0; i < n; ++i) out[i] = Op::join(out[i], line[stride * i]);
-  }
-}
-
-/// out[i] = join of line[i * stride + k * dilation] for k in [0, window): whole windows only.
-template <class Op, class V>
-void join_columns(const V* line, int64_t window, int64_t stride, int64_t dilation, V* out,
-                  int64_t n) {
-  if constexpr (std::is_floating_point_v<V> ||
-                sizeof(V) <= 2) {  // images; others take the long way
-    if (dilation == 1 && stride == 1 && window == 3) return join_fixed<3, 1, Op>(line, out, n);
-    if (dilation == 1 && stride == 2 && window == 3) return join_fixed<3, 2, Op>(line, out, n);
-    if (dilation == 1 && stride == 1 && window == 2) return join_fixed<2, 1, Op>(line, out, n);
-    if (dilation == 1 && stride == 2 && window == 2) return join_fixed<2, 2, Op>(line, out, n);
-  }
-  for (int64_t i = 0; i < n; ++i) out[i] = line[i * stride];
-  for (int64_t k = 1; k < window; ++k) join_shifted<Op>(line + k * dilation, stride, out, n);
-}
-
-/// Joins n >= kRun neighbours: kRun running values, then a tree, so that no chain is long.
-template <int64_t kRun, class Op, class V>
-V join_lanes(const V* __restrict run, int64_t n) {
-  V lane[kRun];
-  int64_t i = 0;
-  for (; i < kRun; ++i) lane[i] = run[i];
-  for (; i + kRun <= n; i += kRun)
-    for (int64_t j = 0; j < kRun; ++j) lane[j] = Op::join(lane[j], run[i + j]);
-  for (int64_t j = 0; i < n; ++i, ++j) lane[j] = Op::join(lane[j], run[i]);
-  for (int64_t half = kRun / 2; half > 0; half /= 2)
-    for (int64_t j = 0; j < half; ++j) lane[j] = Op::join(lane[j], lane[j + half]);
-  return lane[0];
-}
-
-/// Joins n >= 1 neighbours.
-template <class Op, class V>
-V join_run(const V* run, int64_t n) {
-  if (n >= 256) return join_lanes<64, Op>(run, n);
-  if (n >= 16) return join_lanes<16, Op>(run, n);
-  V v = run[0];
-  for (int64_t i = 1; i < n; ++i) v = Op::join(v, run[i]);
+/// Joins one vector of each row, at element `at`. kRows is their count, or 0 for the one given.
+template <int kRows, class Op>
+inline Vector<typename Op::V> join_vectors(const Op& op, const typename Op::Element* const* rows,
+                                           int64_t count, int64_t at) {
+  auto v = op.load(rows[0] + at);
+  for (int64_t r = 1; r < (kRows ? kRows : count); ++r) v = Op::join(v, op.load(rows[r] + at));
   return v;
+}
+
+/// Joins elements [at, at + n) of the rows: into line what whole vectors hold. Returns how many.
+/// kMore: line holds a part of the result.
+template <int kRows, bool kMore, class Op>
+inline int64_t join_whole_vectors(const Op& op, const typename Op::Element* const* rows,
+                                  int64_t count, int64_t at, int64_t n, typename Op::V* line) {
+  using V = typename Op::V;
+  constexpr int64_t kStep = kLanes<V>;
+  const auto put = [&](int64_t i, Vector<V> v) {
+    if constexpr (kMore) v = Op::join(load_vector<Vector<V>>(line + i), v);
+    store_vector(line + i, v);
+  };
+  int64_t i = 0;
+  if constexpr (kRows == 0) {
+    for (; i + 4 * kStep <= n; i += 4 * kStep) {
+      const auto* row = rows[0] + at + i;
+      auto a = op.load(row), b = op.load(row + kStep), c = op.load(row + 2 * kStep);
+      auto d = op.load(row + 3 * kStep);
+      for (int64_t r = 1; r < count; ++r) {
+        row = rows[r] + at + i;
+        a = Op::join(a, op.load(row));
+        b = Op::join(b, op.load(row + kStep));
+        c = Op::join(c, op.load(row + 2 * kStep));
+        d = Op::join(d, op.load(row + 3 * kStep));
+      }
+      put(i, a);
+      put(i + kStep, b);
+      put(i + 2 * kStep, c);
+      put(i + 3 * kStep, d);
+    }
+  }
+  for (; i + kStep <= n; i += kStep) put(i, join_vectors<kRows>(op, rows, count, at + i));
+  return i;
+}
+
+/// The vector at element `at` of the rows, of which n elements count and those from `end` on must
+/// not be touched.
+template <class Op>
+[[gnu::noinline]] Vector<typename Op::V> join_parts(const Op& op,
+                                                    const typename Op::Element* const* rows,
+                                                    int64_t count, int64_t at, int64_t n,
+                                                    const typename Op::Element* end) {
+  auto v = load_part(op, rows[0] + at, n, end);
+  for (int64_t r = 1; r < count; ++r) v = Op::join(v, load_part(op, rows[r] + at, n, end));
+  return v;
+}
+
+template <int kRows, bool kMore, class Op>
+inline void join_group(const Op& op, const typename Op::Element* const* rows, int64_t count,
+                       int64_t at, int64_t n, const typename Op::Element* end,
+                       typename Op::V* line) {
+  using V = typename Op::V;
+  const int64_t i = join_whole_vectors<kRows, kMore>(op, rows, count, at, n, line);
+  if (i == n) return;
+  const bool inside = end - (rows[count - 1] + at + i) >= kLanes<V>;  // the last row is the highest
+  auto v = inside ? join_vectors<kRows>(op, rows, count, at + i)
+                  : join_parts(op, rows, count, at + i, n - i, end);
+  if constexpr (kMore) v = Op::join(load_vector<Vector<V>>(line + i), v);
+  store_vector(line + i, v);
+}
+
+/// Joins elements [at, at + n) of count >= 1 rows into line, which has kSlack bytes of room behind;
+/// `end` is the end of x.
+template <class Op>
+void join_rows(const Op& op, const typename Op::Element* const* rows, int64_t count, int64_t at,
+               int64_t n, const typename Op::Element* end, typename Op::V* line) {
+  if (count == 2) return join_group<2, false>(op, rows, count, at, n, end, line);
+  if (count == 3) return join_group<3, false>(op, rows, count, at, n, end, line);
+  if (count == 4) return join_group<4, false>(op, rows, count, at, n, end, line);
+  join_group<0, false>(op, rows, std::min(kRowsAtOnce, count), at, n, end, line);
+  for (int64_t r = kRowsAtOnce; r < count; r += kRowsAtOnce)
+    join_group<0, true>(op, rows + r, std::min(kRowsAtOnce, count - r), at, n, end, line);
+}
+
+/// Joins n >= 1 neighbours, 4 vectors of running values, then a tree, so that no chain is long.
+template <class Op>
+typename Op::V join_span(const Op& op, const typename Op::Element* p, int64_t n) {
+  using V = typename Op::V;
+  constexpr int64_t kStep = kLanes<V>;
+  if (n < kStep) {
+    const auto v = load_part(op, p, n, p + n);
+    V joined = v[0];
+    for (int64_t i = 1; i < n; ++i) joined = Op::join(joined, V(v[i]));
+    return joined;
+  }
+  Vector<V> v = op.load(p);
+  int64_t i = kStep;
+  if (n >= 4 * kStep) {
+    Vector<V> b = op.load(p + kStep), c = op.load(p + 2 * kStep), d = op.load(p + 3 * kStep);
+    for (i = 4 * kStep; i + 4 * kStep <= n; i += 4 * kStep) {
+      v = Op::join(v, op.load(p + i));
+      b = Op::join(b, op.load(p + i + kStep));
+      c = Op::join(c, op.load(p + i + 2 * kStep));
+      d = Op::join(d, op.load(p + i + 3 * kStep));
+    }
+    v = Op::join(Op::join(v, b), Op::join(c, d));
+  }
+  for (; i + kStep <= n; i += kStep) v = Op::join(v, op.load(p + i));
+  if (i < n) {
+    Vector<V> last = op.load(p + n - kStep);
+    if constexpr (!Op::kRepeats) last = keep_last<V>(last, n - i);
+    v = Op::join(v, last);
+  }
+  return join_lanes<typename Op::Join, V>(v);
 }
 
 }  // namespace

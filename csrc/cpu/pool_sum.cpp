@@ -6,14 +6,14 @@ namespace cudml::cpu::CUDML_ISA {
 
 void average_values(const PoolPlan& plan, const void* x, void* y) {
   visit(plan.dtype, FloatTypes{},
-        [&]<class T>() { pool_values<T>(plan, SumOf<T>{}, AverageFinish<T>{}, x, y); });
+        [&]<class T>() { pool_values(plan, SumOf<T>{}, AverageFinish<T>{}, x, y); });
 }
 
 void lp_values(const PoolPlan& plan, const void* x, void* y) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     PowerSumOf<T> powers;
     powers.p = plan.p;
-    pool_values<T>(plan, powers, LpFinish<T>{plan.p}, x, y);
+    pool_values(plan, powers, LpFinish<T>{plan.p}, x, y);
   });
 }
 

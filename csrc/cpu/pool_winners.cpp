@@ -3,6 +3,7 @@
 #include "cpu/pool_parts.h"
 #include "cpu/pool_pieces.h"
 #include "cpu/pool_reduce.h"
+#include "cpu/pool_winner_strips.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -23,42 +24,6 @@ void offer(const K* __restrict line, int64_t stride, K number, K* __restrict bes
     const bool take = (tap[i] < 0) | (key > best[i]);
     best[i] = take ? key : best[i];
     tap[i] = take ? number : tap[i];
-  }
-}
-
-/// Offers kWindow neighbouring taps, numbered from `number` on, to n windows kStride apart.
-template <int kWindow, int kStride, class K>
-void offer_fixed(const K* __restrict line, K number, K* __restrict best, K* __restrict tap,
-                 int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const bool none = tap[i] < 0;
-    K key = none ? line[i * kStride] : best[i];
-    K winner = none ? number : tap[i];
-    for (int k = 0; k < kWindow; ++k) {
-      const K other = line[i * kStride + k];
-      const bool take = other > key;
-      key = take ? other : key;
-      winner = take ? K(number + k) : winner;
-    }
-    best[i] = key;
-    tap[i] = winner;
-  }
-}
-
-/// Offers all taps of one row of whole windows.
-template <class K>
-void offer_row(const K* line, const PoolAxis& w, K number, K* best, K* tap, int64_t n) {
-  const int64_t kind = w.dilation == 1 && w.stride <= 2 ? w.window * 10 + w.stride : 0;
-  if (kind == 21) return offer_fixed<2, 1>(line, number, best, tap, n);
-  if (kind == 22) return offer_fixed<2, 2>(line, number, best, tap, n);
-  if (kind == 31) return offer_fixed<3, 1>(line, number, best, tap, n);
-  if (kind == 32) return offer_fixed<3, 2>(line, number, best, tap, n);
-  for (int64_t k = 0; k < w.window; ++k) {
-    const K* shifted = line + k * w.dilation;
-    if (w.stride == 1)
-      offer(shifted, 1, K(number + k), best, tap, n);
-    else
-      offer(shifted, w.stride, K(number + k), best, tap, n);
   }
 }
 
@@ -98,10 +63,6 @@ class WindowWinners : WinnerPool<T> {
   using Base::plan, Base::put_tap, Base::x;
   using typename Base::K;
 
-  struct Larger {
-    static K join(K a, K b) { return max_of(a, b); }
-  };
-
  public:
   using Total = Winner;
   static constexpr Lane kLane = Lane::none;
@@ -122,7 +83,7 @@ class WindowWinners : WinnerPool<T> {
     for (bool first = true; f < end; first = false) {
       const int64_t n = std::min({kLine, end - f, at.left_in_row()});
       key_row(keys, x + task.x + at.offset(), box.x_step[2], n);
-      const K best = join_run<Larger>(keys, n);
+      const K best = join_span(MaxOfIntegers<K>{}, keys, n);
       if (first || best > total->key) {
         int64_t i = 0;
         while (keys[i] != best) ++i;
@@ -135,99 +96,6 @@ class WindowWinners : WinnerPool<T> {
 
   void store(const Task& task, const Box& box, const Total* total) const {
     put_tap(box, total->tap, task);
-  }
-};
-
-/// One row of outputs: every tap of the windows is offered to the whole row, in visiting order.
-template <class T>
-class RowWinners : WinnerPool<T> {
-  using Base = WinnerPool<T>;
-  using Base::plan, Base::x, Base::y;
-  using typename Base::K;
-
- public:
-  explicit RowWinners(const Base& base) : Base(base) {}
-
-  static bool suits(const PoolPlan& p) { return fits_rows(p) && most_taps(p, 2) <= kChain; }
-
-  void operator()(const Task& task) const {
-    const Interior in = interior_of(plan.axis[2], task);
-    const int64_t end = task.first + task.n;
-    const Box rows = box_of(plan, task, 2);
-    for (int64_t o = task.first; o < in.from; ++o) single(task, o);
-    if (in.from < in.to && rows.taps > 0) inner(task, rows, in);
-    for (int64_t o = rows.taps > 0 ? in.to : in.from; o < end; ++o) single(task, o);
-  }
-
- private:
-  /// A window of which some taps may not be real.
-  void single(const Task& task, int64_t o) const {
-    Task at = task;
-    at.at[kSpaceDim + 2] = o;
-    at.y += (o - task.first) * plan.y.space[2];
-    at.indices += (o - task.first) * plan.indices.space[2];
-    WindowWinners<T>(*this).whole(at);
-  }
-
-  void inner(const Task& task, const Box& rows, Interior in) const {
-    const PoolAxis& w = plan.axis[2];
-    const int64_t n = in.to - in.from, low = in.from * w.stride - w.start;
-    const int64_t reach = (n - 1) * w.stride + (w.window - 1) * w.dilation + 1;
-    K best[kLine], tap[kLine], keys[kLine];
-    for (int64_t i = 0; i < n; ++i) best[i] = 0;
-    for (int64_t i = 0; i < n; ++i) tap[i] = -1;
-    TapCursor at(rows, 0);
-    for (int64_t r = 0; r < rows.taps; ++r, at.advance(1)) {
-      key_row(keys, x + task.x + at.offset() + low * plan.x.space[2], plan.x.space[2], reach);
-      offer_row(keys, w, K(r * w.window), best, tap, n);
-    }
-    write(task, rows, in, tap);
-  }
-
-  void write(const Task& task, const Box& rows, Interior in, const K* tap) const {
-    if (plan.index_dtype == Dtype::uint32)
-      write_as<uint32_t>(task, rows, in, tap);
-    else
-      write_as<int64_t>(task, rows, in, tap);
-  }
-
-  /// Offsets of the first taps are looked up, of others computed.
-  template <class Index>
-  void write_as(const Task& task, const Box& rows, Interior in, const K* tap) const {
-    const PoolAxis& w = plan.axis[2];
-    const int64_t n = in.to - in.from, done = in.from - task.first;
-    const int64_t column = in.from * w.stride - w.start;
-    const int64_t x_step = w.stride * plan.x.space[2], flat_step = w.stride * plan.flat.space[2];
-    const int64_t flat = task.flat + column * plan.flat.space[2];
-    const T* src = x + task.x + column * plan.x.space[2];
-    T* dst = y ? y + task.y + done * plan.y.space[2] : nullptr;
-    Index* index = static_cast<Index*>(this->indices) + task.indices + done * plan.indices.space[2];
-    constexpr int64_t kTable = 64;
-    const int64_t taps = rows.taps * w.window;
-    int64_t x_of[kTable], flat_of[kTable];
-    for (int64_t t = 0; t < std::min(taps, kTable); ++t) offsets(rows, t, x_of[t], flat_of[t]);
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t x_at, flat_at;
-      if (taps <= kTable) {
-        x_at = x_of[tap[i]];
-        flat_at = flat_of[tap[i]];
-      } else {
-        offsets(rows, tap[i], x_at, flat_at);
-      }
-      if (dst) dst[i * plan.y.space[2]] = src[i * x_step + x_at];
-      index[i * plan.indices.space[2]] = Index(flat + i * flat_step + flat_at);
-    }
-  }
-
-  /// Where tap t of a window stands, counted from column 0 of its first tap.
-  void offsets(const Box& rows, int64_t t, int64_t& x_at, int64_t& flat_at) const {
-    const PoolAxis& w = plan.axis[2];
-    const uint32_t row = uint32_t(t) / uint32_t(w.window);
-    const int64_t k = uint32_t(t) - row * uint32_t(w.window);
-    const int64_t a = row / uint32_t(rows.count[1]), b = row % uint32_t(rows.count[1]);
-    x_at = rows.x_at(a, b, 0) + k * w.dilation * plan.x.space[2];
-    flat_at = rows.flat + a * rows.flat_step[0] + b * rows.flat_step[1] +
-              k * w.dilation * plan.flat.space[2];
   }
 };
 
@@ -287,14 +155,31 @@ template <class T>
 void winners(const PoolPlan& plan, const void* x, void* y, void* indices) {
   const WinnerPool<T> base{plan, static_cast<const T*>(x), static_cast<T*>(y), indices};
   if (fits_lanes(plan)) return run_windows(LaneWinners<T>(base), plan);
-  if (!RowWinners<T>::suits(plan)) return run_windows(WindowWinners<T>(base), plan);
-  run_rows(RowWinners<T>(base), plan);
+  run_windows(WindowWinners<T>(base), plan);
+}
+
+/// The lanes that hold elements T. Types of one size share their code.
+template <class T>
+auto lanes_of() {
+  if constexpr (kIsFloat<T>) {
+    return WinnerLanes<T>{};
+  } else {
+    WinnerIntegers<std::make_signed_t<T>> op;
+    using U = std::make_unsigned_t<T>;
+    if constexpr (std::is_unsigned_v<T>) op.flip = U(1) << (sizeof(T) * 8 - 1);
+    return op;
+  }
 }
 
 }  // namespace
 
 void max_winners(const PoolPlan& plan, const void* x, void* y, void* indices) {
-  visit(plan.dtype, AllTypes{}, [&]<class T>() { winners<T>(plan, x, y, indices); });
+  visit(plan.dtype, AllTypes{}, [&]<class T>() {
+    const auto lanes = lanes_of<T>();
+    const StripShape shape = winner_shape<decltype(lanes)>(plan);
+    if (shape.fits()) return winners_of_strips(plan, lanes, shape, x, y, indices);
+    winners<T>(plan, x, y, indices);
+  });
 }
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,90 @@
+// Writes output in whole lines past the caches, from pieces of any size that follow each other.
+#pragma once
+
+#include "cpu/stream.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Pieces are gathered in a buffer that stands to the lines of memory as the output does, because a
+/// line that is written in part costs a read of memory. Large pieces go past the buffer too.
+class LineStream {
+ public:
+  static constexpr int64_t kLine = 64;
+  /// Bytes that can be reserved at once.
+  static constexpr int64_t kShort = 2048;
+
+  LineStream() = default;
+  LineStream(const LineStream&) = delete;
+  LineStream& operator=(const LineStream&) = delete;
+  ~LineStream() { finish(); }
+
+  /// The next piece belongs at `to`, wherever the last one ended.
+  void seek(void* to) {
+    if (to == out_ + fill_) return;
+    finish();
+    lead_ = int64_t(reinterpret_cast<uintptr_t>(to) & (kLine - 1));
+    out_ = static_cast<char*>(to) - lead_;
+    fill_ = lead_;
+  }
+
+  /// Room for the next kShort bytes; commit() says how many of them are there.
+  char* reserve() { return buffer_ + fill_; }
+  void commit(int64_t n) {
+    fill_ += n;
+    if (fill_ >= kRoom) flush();
+  }
+
+  void copy(const void* from, int64_t n) {
+    const char* src = static_cast<const char*>(from);
+    if (n <= kDirect) {
+      copy_bytes(reserve(), src, n);
+      return commit(n);
+    }
+    const int64_t head = -fill_ & (kLine - 1);
+    copy_short(reserve(), src, head);
+    fill_ += head;
+    flush();
+    const int64_t lines = (n - head) & -kLine;
+    stream_lines(out_, src + head, lines);
+    out_ += lines;
+    fill_ = n - head - lines;
+    copy_short(buffer_, src + head + lines, fill_);
+  }
+
+ private:
+  /// Long batches: lines that were put together a moment ago cannot be loaded at once.
+  static constexpr int64_t kRoom = 8192, kDirect = kShort;
+
+  static void stream_lines(char* dst, const char* src, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLine)
+      for (int64_t j = 0; j < kLine; j += kVectorBytes)
+        stream_vector(dst + i + j, load_vector<Vector<char>>(src + i + j));
+  }
+
+  /// Writes all whole lines; what is left of the last one moves to the front.
+  void flush() {
+    const int64_t whole = fill_ & -kLine;
+    if (whole == 0) return;
+    if (lead_ > 0) copy_short(out_ + lead_, buffer_ + lead_, kLine - lead_);
+    const int64_t first = lead_ > 0 ? kLine : 0;
+    stream_lines(out_ + first, buffer_ + first, whole - first);
+    Block<kLine>(buffer_ + whole).store(buffer_);
+    out_ += whole;
+    fill_ -= whole;
+    lead_ = 0;
+  }
+
+  void finish() {
+    flush();
+    copy_bytes(out_ + lead_, buffer_ + lead_, fill_ - lead_);
+    fill_ = lead_;
+  }
+
+  char* out_ = nullptr;          // the line that buffer_ begins with
+  int64_t fill_ = 0, lead_ = 0;  // bytes in the buffer; how many of them are not the output's
+  alignas(kLine) char buffer_[kRoom + kShort + kLine] = {};
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

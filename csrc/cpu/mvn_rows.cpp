@@ -1,0 +1,299 @@
+// Normalization of rows that are packed in memory, by explicit vectors.
+#include "cpu/mvn_rows.h"
+
+#include <memory>
+
+#include "cpu/mvn_apply.h"
+#include "cpu/mvn_parts.h"
+#include "cpu/mvn_sums.h"
+#include "cpu/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace {
+
+constexpr int64_t kShortestPiece = 16;  // of a row that stands in several places
+constexpr int64_t kMostRows = 16;       // summed before any of them is written
+constexpr int64_t kBatchBytes =
+    4096;  // of x; more of it at once, and reading no longer overlaps writing
+/// Bytes of a row that are read ahead while another is written. Only conversions leave room for it.
+template <class T>
+constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
+
+template <class T>
+class PackedRows {
+ public:
+  PackedRows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+      : plan_(plan),
+        inner_(plan.reduced[plan.reduced_rank - 1]),
+        x_(static_cast<const T*>(x)),
+        y_(static_cast<T*>(y)),
+        scale_(scale, plan.scale_dtype, &kOne),
+        bias_(bias, plan.bias_dtype, &kZero),
+        x_rank_(join_for_x(plan.reduced, plan.reduced_rank, x_axes_)),
+        chunks_((plan.group_size + kStretch - 1) / kStretch),
+        is_streamed_(streams()) {
+    common_scale_ = common_row(scale_, &MvnAxis::scale, scale_row_);
+    common_bias_ = common_row(bias_, &MvnAxis::bias, bias_row_);
+  }
+
+  void run() const {
+    if (plan_.groups < 4 * num_threads() && num_threads() > 1 && chunks_ > 4) return run_in_parts();
+    const int64_t row_bytes = plan_.group_size * int64_t(sizeof(T));
+    const int64_t batch = std::clamp<int64_t>(kBatchBytes / row_bytes, 1, kMostRows);
+    parallel_for(plan_.groups, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      Buffers buffers;
+      Walk group(plan_.kept, plan_.kept_rank, begin);
+      for (int64_t g = begin; g < end; g += batch)
+        run_batch(group, std::min(batch, end - g), end - g - batch, buffers);
+    });
+  }
+
+ private:
+  using Sums = GroupSums<kMostRows>;
+
+  /// One thread's space for what is not packed floats already.
+  struct Buffers {
+    alignas(64) float scale[kStretch], bias[kStretch];
+  };
+
+  bool streams() const {
+    const int64_t piece = inner_.size * int64_t(sizeof(T));
+    const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0;
+    return (piece >= 2048 || has_whole_lines) &&
+           is_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
+  }
+
+  /// Scale or bias as floats where all groups share a row of it, else null.
+  const float* common_row(const Parameter<T>& p, int64_t MvnAxis::* stride,
+                          std::unique_ptr<float[]>& room) const {
+    if (plan_.reduced_rank > 1 || inner_.*stride == 0) return nullptr;
+    for (int d = 0; d < plan_.kept_rank; ++d)
+      if (plan_.kept[d].*stride) return nullptr;
+    if (!p.is_wide || inner_.*stride != 1) room.reset(new float[size_t(inner_.size)]);
+    return p.row(0, inner_.*stride, inner_.size, room.get());
+  }
+
+  /// A pivot from the first numbers of a group, or from eight places of a large one. As powers of
+  /// two of them are averaged, the guess at the mean of a constant group is exact.
+  float guess(const Offsets& group) const {
+    if (!plan_.use_mean) return 0;
+    const int64_t places = chunks_ > 4 ? 8 : 1, step = plan_.group_size / places;
+    float sum = 0;
+    for (int64_t k = 0; k < places; ++k) {
+      const Floats v = load_wide(x_ + x_offset(group, k * step), Whole{});
+      sum += (v[0] + v[1]) + (v[2] + v[3]);
+    }
+    return guess_of(double(sum), 0.25 / double(places));
+  }
+
+  /// Where kShortestPiece elements stand together in x, near a position of the group.
+  int64_t x_offset(const Offsets& group, int64_t position) const {
+    if (x_rank_ == 1) return group.x + position;
+    return Walk(x_axes_, x_rank_ - 1, position / x_axes_[x_rank_ - 1].size, group).offsets().x;
+  }
+
+  /// Adds the sums of chunk c of a group to `sum` and `square`.
+  void add_chunk(const Offsets& group, int64_t c, float guess, double& sum, double& square) const {
+    const int64_t first = c * kStretch, n = std::min(kStretch, plan_.group_size - first);
+    RowSums sums;
+    const Floats guesses = broadcast(guess);
+    if (x_rank_ == 1)
+      sums.add(x_ + group.x + first, n, guesses);
+    else
+      for_pieces(x_axes_, x_rank_, group, first, n,
+                 [&](const Offsets& at, int64_t, int64_t length) {
+                   sums.add(x_ + at.x, length, guesses);
+                 });
+    sum += sums.total();
+    square += sums.total_square();
+  }
+
+  void sum_group(const Offsets& group, Sums& sums, int64_t i) const {
+    double sum = 0, square = 0;
+    for (int64_t c = 0; c < chunks_; ++c) add_chunk(group, c, sums.guess[i], sum, square);
+    sums.sum[i] = sum;
+    sums.square[i] = square;
+  }
+
+  /// `more` groups of this thread follow the batch.
+  void run_batch(Walk& group, int64_t count, int64_t more, Buffers& buffers) const {
+    Sums sums;
+    Offsets at[kMostRows];
+    for (int64_t i = 0; i < count; ++i, group.advance()) {
+      at[i] = group.offsets();
+      sums.guess[i] = guess(at[i]);
+      sum_group(at[i], sums, i);
+    }
+    Coefficients<kMostRows> coefficients;
+    if (!sums.finish(plan_, count, coefficients))
+      for (int64_t i = 0; i < count; ++i) {
+        if (sums.correct_guess(plan_, i)) continue;
+        sum_group(at[i], sums, i);
+        sums.finish_surely(plan_, i, coefficients);
+      }
+    for (int64_t i = 0; i < count; ++i)
+      normalize(at[i], coefficients, i, 0, plan_.group_size, i < more ? step(count) : 0, buffers);
+  }
+
+  /// From a row to the one `count` rows on, where that is read ahead; else 0.
+  int64_t step(int64_t count) const {
+    const bool is_small = plan_.group_size * int64_t(sizeof(T)) <= kMostAhead<T>;
+    return plan_.kept_rank == 1 && x_rank_ == 1 && is_small ? plan_.kept[0].x * count : 0;
+  }
+
+  /// Few large groups: threads share each of them. The sums are the same as in run_batch.
+  void run_in_parts() const {
+    const int64_t tasks = plan_.groups * chunks_;
+    const std::unique_ptr<Sums[]> sums(new Sums[size_t(plan_.groups)]);
+    const std::unique_ptr<Coefficients<kMostRows>[]> coefficients(
+        new Coefficients<kMostRows>[size_t(plan_.groups)]);
+    const std::unique_ptr<double[]> parts(new double[size_t(2 * tasks)]);
+    for (int64_t g = 0; g < plan_.groups; ++g) sums[size_t(g)].guess[0] = guess(offsets(g));
+    sum_parts(sums.get(), parts.get());
+    bool are_good = true;
+    for (int64_t g = 0; g < plan_.groups; ++g)
+      if (!sums[size_t(g)].finish(plan_, 1, coefficients[size_t(g)]))
+        are_good &= sums[size_t(g)].correct_guess(plan_, 0);
+    if (!are_good) {
+      sum_parts(sums.get(), parts.get());
+      for (int64_t g = 0; g < plan_.groups; ++g)
+        sums[size_t(g)].finish_surely(plan_, 0, coefficients[size_t(g)]);
+    }
+    normalize_parts(coefficients.get());
+  }
+
+  Offsets offsets(int64_t g) const { return Walk(plan_.kept, plan_.kept_rank, g).offsets(); }
+
+  void sum_parts(Sums* sums, double* parts) const {
+    const int64_t tasks = plan_.groups * chunks_;
+    parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t g = task / chunks_;
+        double* part = parts + 2 * task;
+        part[0] = part[1] = 0;
+        add_chunk(offsets(g), task % chunks_, sums[g].guess[0], part[0], part[1]);
+      }
+    });
+    for (int64_t g = 0; g < plan_.groups; ++g) {
+      double sum = 0, square = 0;
+      for (int64_t c = 0; c < chunks_; ++c) {
+        sum += parts[2 * (g * chunks_ + c)];
+        square += parts[2 * (g * chunks_ + c) + 1];
+      }
+      sums[g].sum[0] = sum;
+      sums[g].square[0] = square;
+    }
+  }
+
+  /// Backwards: what was read last may still be in the caches.
+  void normalize_parts(const Coefficients<kMostRows>* coefficients) const {
+    const int64_t tasks = plan_.groups * chunks_;
+    parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      Buffers buffers;
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t from_end = tasks - 1 - task, g = from_end / chunks_, c = from_end % chunks_;
+        normalize(offsets(g), coefficients[g], 0, c * kStretch,
+                  std::min(kStretch, plan_.group_size - c * kStretch),
+                  c > 0 && x_rank_ == 1 && kIsHalf<T> ? -kStretch : 0, buffers);
+      }
+    });
+  }
+
+  /// Elements [first, first + n) of a group; what stands `ahead` of them in x is read ahead.
+  void normalize(const Offsets& group, const Coefficients<kMostRows>& c, int64_t i, int64_t first,
+                 int64_t n, int64_t ahead, Buffers& buffers) const {
+    const UniformFormula uniform = {
+        broadcast(c.pivot[i]), broadcast(c.factor[i]), broadcast(c.shift[i]), {}, {}};
+    if (plan_.reduced_rank == 1) {
+      Offsets at = group;
+      at.add(inner_, first);
+      return normalize_piece(at, first, n, ahead, uniform, buffers);
+    }
+    for_pieces(plan_.reduced, plan_.reduced_rank, group, first, n,
+               [&](const Offsets& at, int64_t, int64_t length) {
+                 normalize_piece(at, 0, length, ahead, uniform, buffers);
+               });
+  }
+
+  /// `position` is where the piece stands in a common row.
+  void normalize_piece(const Offsets& at, int64_t position, int64_t n, int64_t ahead,
+                       const UniformFormula& uniform, Buffers& buffers) const {
+    const Flow<T> flow = {is_streamed_, ahead ? x_ + at.x + ahead : nullptr};
+    if (inner_.scale == 0 && inner_.bias == 0) {
+      UniformFormula formula = uniform;
+      formula.scale = broadcast(scale_.at(at.scale));
+      formula.bias = broadcast(bias_.at(at.bias));
+      return apply_activated(plan_.activation, y_ + at.y, x_ + at.x, n, formula, flow);
+    }
+    const bool is_direct = common_scale_ && (common_bias_ || !plan_.has_bias);
+    const int64_t most = is_direct ? n : kStretch;
+    for (int64_t i = 0; i < n; i += most) {
+      const int64_t length = std::min(most, n - i);
+      Offsets o = at;
+      o.add(inner_, i);
+      const float* scale =
+          row(common_scale_, position + i, scale_, o.scale, inner_.scale, length, buffers.scale);
+      const Flow<T> part = {flow.is_streamed, flow.ahead ? flow.ahead + i : nullptr};
+      if (!plan_.has_bias) {
+        apply_activated(plan_.activation, y_ + o.y, x_ + o.x, length,
+                        ScaledFormula{uniform.pivot, uniform.factor, uniform.shift, scale}, part);
+      } else {
+        const float* bias =
+            row(common_bias_, position + i, bias_, o.bias, inner_.bias, length, buffers.bias);
+        apply_activated(plan_.activation, y_ + o.y, x_ + o.x, length,
+                        AffineFormula{uniform.pivot, uniform.factor, uniform.shift, scale, bias},
+                        part);
+      }
+    }
+  }
+
+  static const float* row(const float* common, int64_t position, const Parameter<T>& p,
+                          int64_t offset, int64_t stride, int64_t n, float* buffer) {
+    return common ? common + position : p.row(offset, stride, n, buffer);
+  }
+
+  static constexpr float kOne = 1, kZero = 0;
+
+  const MvnPlan& plan_;
+  const MvnAxis& inner_;
+  const T* x_;
+  T* y_;
+  Parameter<T> scale_, bias_;
+  MvnAxis x_axes_[kMaxRank];
+  int x_rank_;
+  int64_t chunks_;
+  bool is_streamed_;
+  std::unique_ptr<float[]> scale_row_, bias_row_;
+  const float *common_scale_, *common_bias_;
+};
+
+}  // namespace
+
+bool are_rows_packed(const MvnPlan& plan) {
+  if (plan.reduced_rank == 0 || !(plan.use_mean || plan.use_variance)) return false;
+  const MvnAxis& inner = plan.reduced[plan.reduced_rank - 1];
+  return inner.x == 1 && inner.y == 1 && inner.size >= kShortestPiece;
+}
+
+template <class T>
+void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
+  PackedRows<T>(plan, x, scale, bias, y).run();
+}
+
+#else
+
+bool are_rows_packed(const MvnPlan&) { return false; }
+
+template <class T>
+void mvn_rows(const MvnPlan&, const void*, const void*, const void*, void*) {}
+
+#endif
+
+template void mvn_rows<float>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_rows<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_rows<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
+
+}  // namespace cudml::cpu::CUDML_ISA

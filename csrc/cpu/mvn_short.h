@@ -1,0 +1,15 @@
+// Normalization of very short rows: each lane of a vector has a row.
+#pragma once
+
+#include "ops/mvn.h"
+
+namespace cudml::cpu::CUDML_ISA {
+
+/// Whether the plan's groups are such rows, and share scale and bias.
+bool are_rows_short(const MvnPlan& plan);
+
+/// T is float, Float16 or BFloat16.
+template <class T>
+void mvn_short(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
+
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,138 @@
+// Sums about a guessed pivot in one pass, and what normalizing needs from them.
+#pragma once
+
+#include "cpu/mvn_vectors.h"
+#include "math/moments.h"
+#include "ops/mvn.h"
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// A pivot from the sum of 1 / share of a group's numbers; 0 where that is not finite, since
+/// infinities must add up as in the plain sum.
+inline float guess_of(double sum, double share) {
+  const auto guess = static_cast<float>(sum * share);
+  return guess - guess == 0 ? guess : 0;
+}
+
+/// What normalizing needs of kMost groups: (x - pivot) * factor + shift.
+template <int64_t kMost>
+struct Coefficients {
+  alignas(64) float pivot[kMost], factor[kMost], shift[kMost];
+};
+
+/// Sums over each of kMost groups of plan.group_size numbers: of x - guess and of its square.
+template <int64_t kMost>
+struct GroupSums {
+  alignas(64) float guess[kMost];
+  alignas(64) double sum[kMost], square[kMost];
+
+  /// Coefficients of groups [0, count), and whether all guesses were good: within two deviations of
+  /// the mean. The sum of squares about the guess is then at most five times that about the mean,
+  /// and loses as many units in the last place. NaN and infinities fail.
+  bool finish(const MvnPlan& plan, int64_t count, Coefficients<kMost>& result) const {
+    const auto n = double(plan.group_size);
+    const double epsilon = plan.epsilon;
+    const bool use_mean = plan.use_mean, use_variance = plan.use_variance;
+    int64_t bad = 0;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) {
+      const double delta = use_mean ? sum[i] / n : 0;
+      const double variance = square[i] / n - delta * delta;
+      const double mean = double(guess[i]) + delta;
+      const auto pivot = static_cast<float>(mean);
+      const double factor = use_variance ? 1 / std::sqrt(variance + epsilon) : 1;
+      const double rest = double(pivot) - mean;
+      bad += delta * delta <= 4 * variance ? 0 : 1;
+      result.pivot[i] = pivot;
+      result.factor[i] = static_cast<float>(factor);
+      result.shift[i] = rest == 0 ? 0 : static_cast<float>(rest * factor);
+    }
+    return bad == 0 || !use_mean;
+  }
+
+  /// Whether group i's guess was good; if not, the mean takes its place.
+  bool correct_guess(const MvnPlan& plan, int64_t i) {
+    const auto n = double(plan.group_size);
+    const double delta = sum[i] / n;
+    if (delta * delta <= 4 * (square[i] / n - delta * delta)) return true;
+    guess[i] = static_cast<float>(double(guess[i]) + delta);
+    return false;
+  }
+
+  /// Coefficients of a group whose guess is its mean, for want of a better one.
+  void finish_surely(const MvnPlan& plan, int64_t i, Coefficients<kMost>& result) const {
+    const Normalizer<float> n =
+        normalizer_of(moments_about<float>(double(plan.group_size), guess[i], sum[i], square[i]),
+                      plan.use_variance, plan.epsilon);
+    result.pivot[i] = n.pivot;
+    result.factor[i] = n.factor;
+    result.shift[i] = n.delta == 0 ? 0 : -n.delta * n.factor;
+  }
+};
+
+/// The longest stretch of a row whose sums stay in float: chains of at most 128 additions.
+constexpr int64_t kStretch = 4096;
+
+/// Sums over a row of up to kStretch elements at a time.
+struct RowSums {
+  Floats sum[2] = {}, square[2] = {};
+
+  template <class T>
+  void add(const T* x, int64_t n, Floats guess) {
+    // Copies that stay in registers.
+    Floats s0 = sum[0], s1 = sum[1], q0 = square[0], q1 = square[1], s2 = {}, s3 = {}, q2 = {},
+           q3 = {};
+    const auto step = [](Floats d, Floats& s, Floats& q) {
+      s += d;
+      q += d * d;
+    };
+    int64_t i = 0;
+    for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
+      step(load_wide(x + i, Whole{}) - guess, s0, q0);
+      step(load_wide(x + i + kFloats, Whole{}) - guess, s1, q1);
+      step(load_wide(x + i + 2 * kFloats, Whole{}) - guess, s2, q2);
+      step(load_wide(x + i + 3 * kFloats, Whole{}) - guess, s3, q3);
+    }
+    for (; i + kFloats <= n; i += kFloats) step(load_wide(x + i, Whole{}) - guess, s0, q0);
+    if (i < n) {
+      const Partial m{n - i};
+      step(select(m, load_wide(x + i, m), guess) - guess, s1, q1);
+    }
+    sum[0] = s0 + s2;
+    sum[1] = s1 + s3;
+    square[0] = q0 + q2;
+    square[1] = q1 + q3;
+  }
+
+  float total() const { return sum_of_lanes(sum[0] + sum[1]); }
+  float total_square() const { return sum_of_lanes(square[0] + square[1]); }
+};
+
+/// Adds rows x[r] - guess and its square for r in [0, kRows) to the columns' sums.
+template <int kRows, class T>
+void add_rows(const T* const* x, int64_t width, const float* guess, float* sum, float* square) {
+  const auto add = [&](int64_t c, auto m) {
+    const Floats k = load_wide(guess + c, Whole{});
+    Floats s = load_wide(sum + c, Whole{}), q = load_wide(square + c, Whole{});
+    Floats s_now = {}, q_now = {};
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Floats d = select(m, load_wide(x[r] + c, m), k) - k;
+      s_now += d;
+      q_now += d * d;
+    }
+    store_narrow(sum + c, s + s_now, Whole{});
+    store_narrow(square + c, q + q_now, Whole{});
+  };
+  int64_t c = 0;
+  for (; c + kFloats <= width; c += kFloats) add(c, Whole{});
+  if (c < width) add(c, Partial{width - c});
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif

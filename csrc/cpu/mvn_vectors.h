@@ -1,0 +1,200 @@
+// Vectors of float in and out of rows of float, Float16 and BFloat16, on processors with AVX2.
+#pragma once
+
+#include "core/scalar.h"
+#include "cpu/stream.h"
+
+#if defined(__AVX2__) && defined(__F16C__) && defined(__FMA__)
+#define CUDML_MVN_VECTORS 1
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+using Floats = Vector<float>;
+constexpr int64_t kFloats = kLanes<float>;
+
+/// Which lanes of a vector stand for elements: all of them, or the first n.
+struct Whole {};
+struct Partial {
+  int64_t n;
+};
+
+inline Floats broadcast(float value) { return Floats{} + value; }
+
+#if defined(__AVX512F__)
+
+using HalfBits = __m256i;
+using LaneIndices = Vector<int32_t>;
+constexpr LaneIndices kLaneIndices = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+inline __mmask16 mask_of(Partial m) { return __mmask16((1u << m.n) - 1); }
+
+inline HalfBits load_halves(const void* p, Whole) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+inline HalfBits load_halves(const void* p, Partial m) {
+  return _mm256_maskz_loadu_epi16(mask_of(m), p);
+}
+inline void store_halves(void* p, HalfBits v, Whole) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), v);
+}
+inline void store_halves(void* p, HalfBits v, Partial m) {
+  _mm256_mask_storeu_epi16(p, mask_of(m), v);
+}
+inline void stream_halves(void* p, HalfBits v) { _mm256_stream_si256(static_cast<__m256i*>(p), v); }
+
+inline Floats load_wide(const float* p, Partial m) { return _mm512_maskz_loadu_ps(mask_of(m), p); }
+inline void store_narrow(float* p, Floats v, Partial m) { _mm512_mask_storeu_ps(p, mask_of(m), v); }
+
+inline Floats widen(Float16, HalfBits v) { return _mm512_maskz_cvtph_ps(0xffff, v); }
+inline Floats widen(BFloat16, HalfBits v) {
+  return _mm512_castsi512_ps(
+      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
+}
+inline HalfBits narrow(Float16, Floats v) {
+  return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+inline HalfBits narrow_bits(Vector<uint32_t> v) {
+  return _mm512_maskz_cvtepi32_epi16(0xffff, std::bit_cast<__m512i>(v));
+}
+
+#else
+
+using HalfBits = __m128i;
+using LaneIndices = Vector<int32_t>;
+constexpr LaneIndices kLaneIndices = {0, 1, 2, 3, 4, 5, 6, 7};
+
+inline __m256i mask_of(Partial m) {
+  return std::bit_cast<__m256i>(kLaneIndices < LaneIndices{} + int32_t(m.n));
+}
+
+inline HalfBits load_halves(const void* p, Whole) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(p));
+}
+inline HalfBits load_halves(const void* p, Partial m) {
+  alignas(16) char bytes[32] = {};
+  copy_short(bytes, static_cast<const char*>(p), 2 * m.n);
+  return load_halves(bytes, Whole{});
+}
+inline void store_halves(void* p, HalfBits v, Whole) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), v);
+}
+inline void store_halves(void* p, HalfBits v, Partial m) {
+  alignas(16) char bytes[32];
+  store_halves(bytes, v, Whole{});
+  copy_short(static_cast<char*>(p), bytes, 2 * m.n);
+}
+inline void stream_halves(void* p, HalfBits v) { _mm_stream_si128(static_cast<__m128i*>(p), v); }
+
+inline Floats load_wide(const float* p, Partial m) { return _mm256_maskload_ps(p, mask_of(m)); }
+inline void store_narrow(float* p, Floats v, Partial m) { _mm256_maskstore_ps(p, mask_of(m), v); }
+
+inline Floats widen(Float16, HalfBits v) { return _mm256_cvtph_ps(v); }
+inline Floats widen(BFloat16, HalfBits v) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+}
+inline HalfBits narrow(Float16, Floats v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+/// Numbers below 2^16, packed.
+inline HalfBits narrow_bits(Vector<uint32_t> v) {
+  const __m256i pairs = _mm256_packus_epi32(std::bit_cast<__m256i>(v), __m256i{});
+  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0x08));
+}
+
+#endif
+
+inline HalfBits narrow(BFloat16, Floats v) {
+  const auto bits = std::bit_cast<Vector<uint32_t>>(v);
+  const auto rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  return narrow_bits(v == v ? rounded : (bits >> 16 | 0x40u));
+}
+
+inline Floats load_wide(const float* p, Whole) { return load_vector<Floats>(p); }
+inline void store_narrow(float* p, Floats v, Whole) { store_vector(p, v); }
+/// Past the caches; p is a multiple of the vector's bytes.
+inline void stream_narrow(float* p, Floats v) { stream_vector(p, v); }
+
+/// Lanes beyond a partial vector are 0.
+template <class T, class Lanes>
+inline Floats load_wide(const T* p, Lanes m) {
+  return widen(T{}, load_halves(p, m));
+}
+template <class T, class Lanes>
+inline void store_narrow(T* p, Floats v, Lanes m) {
+  store_halves(p, narrow(T{}, v), m);
+}
+template <class T>
+inline void stream_narrow(T* p, Floats v) {
+  stream_halves(p, narrow(T{}, v));
+}
+
+/// v in the lanes that stand for elements, `other` in the rest.
+inline Floats select(Whole, Floats v, Floats) { return v; }
+inline Floats select(Partial m, Floats v, Floats other) {
+  return kLaneIndices < LaneIndices{} + int32_t(m.n) ? v : other;
+}
+
+template <class Half, class V>
+inline Half halves_added(const V& v) {
+  Half half[2];
+  std::memcpy(half, &v, sizeof v);
+  return half[0] + half[1];
+}
+
+/// The larger one of each lane; NaN where v is.
+inline Floats at_least(Floats v, float low) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(0xffff, broadcast(low), v);
+#else
+  return _mm256_max_ps(broadcast(low), v);
+#endif
+}
+
+/// -|v|
+inline Floats minus_magnitude(Floats v) {
+  return std::bit_cast<Floats>(std::bit_cast<Vector<uint32_t>>(v) | 0x80000000u);
+}
+
+/// a where v's sign bit is set, else b.
+inline Floats by_sign(Floats v, Floats a, Floats b) {
+#if defined(__AVX512F__)
+  return _mm512_mask_blend_ps(_mm512_movepi32_mask(std::bit_cast<__m512i>(v)), b, a);
+#else
+  return _mm256_blendv_ps(b, a, v);
+#endif
+}
+
+/// a * b, but 0 where a is.
+inline Floats gated_product(Floats a, Floats b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(a, Floats{}, _CMP_NEQ_UQ), a, b);
+#else
+  return _mm256_and_ps(_mm256_cmp_ps(a, Floats{}, _CMP_NEQ_UQ), a * b);
+#endif
+}
+
+/// a / b for b in [1, 2], to a unit and a half in the last place.
+inline Floats quotient(Floats a, Floats b) {
+#if defined(__AVX512F__)
+  const Floats guess = _mm512_maskz_rcp14_ps(0xffff, b);
+  return a * (guess + guess * (1.0f - b * guess));
+#else
+  return a / b;
+#endif
+}
+
+/// The sum of all lanes, by halves.
+inline float sum_of_lanes(Floats v) {
+#if defined(__AVX512F__)
+  const auto eight = halves_added<Vector<float, 32>>(v);
+#else
+  const auto eight = v;
+#endif
+  const auto four = halves_added<Vector<float, 16>>(eight);
+  const auto two = halves_added<Vector<float, 8>>(four);
+  return two[0] + two[1];
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif

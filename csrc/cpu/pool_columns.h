@@ -1,0 +1,161 @@
+// The columns of a joined line: windows along the innermost axis become one value each.
+#pragma once
+
+#include "cpu/pool_lanes.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Windows along lines: a column has `lanes` neighbouring values, a line `columns` windows. There
+/// are `lines` of them, `pitch` values apart; their joined values follow each other.
+struct ColumnShape {
+  int64_t window, stride, dilation, lanes, columns, lines, pitch;
+
+  int64_t values() const { return columns * lanes; }
+  /// Values between fetches of memory, of `vector` values each.
+  int64_t fetches(int64_t vector) const {
+    const bool apart = lanes > 1 && lanes >= vector;
+    const int64_t n = apart ? lanes : values();
+    return lines * (apart ? columns : 1) * ((n + vector - 1) / vector);
+  }
+};
+
+/// Memory that will be read soon, `rows` pieces `pitch` bytes apart: joining columns reads none
+/// itself, and fetches `step` bytes of each with every vector of outputs, so that reading and
+/// computing go on together.
+struct Ahead {
+  const char* at = nullptr;
+  int64_t step = 0, rows = 0, pitch = 0;
+
+  void fetch() {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < step; i += 64) __builtin_prefetch(at + r * pitch + i, 0, 2);
+    at += step;
+  }
+};
+
+// Every function writes the joined values of whole windows to `out`, in whole vectors: `line` and
+// `out` have kSlack bytes behind what is used. kTaps is the window's length, or 0 for the one
+// given.
+
+/// Stride 1: out[i] = join of line[i + k * shift].
+template <int kTaps, class Join, class V>
+void join_flat(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  const int64_t count = kTaps ? kTaps : s.window, shift = s.dilation * s.lanes, n = s.values();
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += n)
+    for (int64_t i = 0; i < n; i += kLanes<V>) {
+      auto v = load_vector<Vector<V>>(line + i);
+      for (int64_t k = 1; k < count; ++k)
+        v = Join::join(v, load_vector<Vector<V>>(line + i + k * shift));
+      store_vector(out + i, v);
+      ahead.fetch();
+    }
+}
+
+/// Stride 2, one lane: out[i] = join of line[2 * i + k * dilation].
+template <int kTaps, class Join, class V>
+void join_second(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  const int64_t n = s.columns;
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += n)
+    for (int64_t i = 0; i < n; i += kLanes<V>) {
+      const V* const at = line + 2 * i;
+      auto v = every_second<0>(at);
+      if constexpr (kTaps > 1) v = Join::join(v, every_second<1>(at));
+      if constexpr (kTaps == 3) v = Join::join(v, every_second<0>(at + 2));
+      if constexpr (kTaps == 0)
+        for (int64_t k = 1; k < s.window; ++k)
+          v = Join::join(v, every_second<0>(at + k * s.dilation));
+      store_vector(out + i, v);
+      ahead.fetch();
+    }
+}
+
+/// Stride 4, one lane: the even and the odd columns apart first, each then with stride 2. `room`
+/// takes half a line twice.
+template <class Join, class V>
+void join_fourth(const V* line, const ColumnShape& s, V* room, V* out, Ahead ahead) {
+  const int64_t n = s.columns, half = ((n - 1) * 4 + (s.window - 1) * s.dilation + 2) / 2;
+  V* const streams[2] = {room, room + half + 2 * kSlack / int64_t(sizeof(V))};
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += n) {
+    for (int64_t i = 0; i < half; i += kLanes<V>) {
+      store_vector(streams[0] + i, every_second<0>(line + 2 * i));
+      store_vector(streams[1] + i, every_second<1>(line + 2 * i));
+    }
+    for (int64_t i = 0; i < n; i += kLanes<V>) {
+      auto v = every_second<0>(streams[0] + 2 * i);
+      for (int64_t k = 1; k < s.window; ++k) {
+        const int64_t at = k * s.dilation;
+        v = Join::join(v, every_second<0>(streams[at & 1] + at / 2 + 2 * i));
+      }
+      store_vector(out + i, v);
+      ahead.fetch();
+    }
+  }
+}
+
+template <class Join, class V>
+void join_strided(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch)
+    for (int64_t i = 0; i < s.columns; ++i) {
+      V v = line[i * s.stride];
+      for (int64_t k = 1; k < s.window; ++k) v = Join::join(v, line[i * s.stride + k * s.dilation]);
+      *out++ = v;
+      if (i % kLanes<V> == 0) ahead.fetch();
+    }
+}
+
+/// Columns of several lanes: values of one column side by side. The last vector of a column may
+/// run into the next, which is written later.
+template <int kTaps, int kBytes, class Join, class V>
+void join_lanes_of_columns(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  using Lanes = Vector<V, kBytes>;
+  constexpr int64_t kStep = kBytes / int64_t(sizeof(V));
+  const int64_t count = kTaps ? kTaps : s.window, shift = s.dilation * s.lanes;
+  int64_t due = 0;  // values until the next fetch
+  for (int64_t r = 0; r < s.lines; ++r) {
+    const V* at = line + r * s.pitch;
+    for (int64_t j = 0; j < s.columns; ++j, out += s.lanes, at += s.stride * s.lanes) {
+      for (int64_t i = 0; i < s.lanes; i += kStep) {
+        auto v = load_vector<Lanes>(at + i);
+        for (int64_t k = 1; k < count; ++k)
+          v = Join::join(v, load_vector<Lanes>(at + i + k * shift));
+        store_vector(out + i, v);
+        if (s.lanes >= kLanes<V>) ahead.fetch();
+      }
+      if (s.lanes < kLanes<V> && (due -= s.lanes) < 0) {
+        ahead.fetch();
+        due += kLanes<V>;
+      }
+    }
+  }
+}
+
+template <class Join, class V>
+void join_columns_of_lanes(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  if (s.lanes * int64_t(sizeof(V)) <= 16 && kVectorBytes > 16 && !std::is_floating_point_v<V>)
+    return join_lanes_of_columns<0, 16, Join>(line, s, out, ahead);
+  if (s.window == 2) return join_lanes_of_columns<2, kVectorBytes, Join>(line, s, out, ahead);
+  if (s.window == 3) return join_lanes_of_columns<3, kVectorBytes, Join>(line, s, out, ahead);
+  join_lanes_of_columns<0, kVectorBytes, Join>(line, s, out, ahead);
+}
+
+/// All windows of lines that hold all their columns. `room` is as large as a line.
+template <class Join, class V>
+void join_columns(const V* line, const ColumnShape& s, V* room, V* out, Ahead ahead) {
+  if (s.stride == 1 || s.columns == 1) {
+    if (s.window == 2) return join_flat<2, Join>(line, s, out, ahead);
+    if (s.window == 3) return join_flat<3, Join>(line, s, out, ahead);
+    return join_flat<0, Join>(line, s, out, ahead);
+  }
+  if (s.lanes > 1) return join_columns_of_lanes<Join>(line, s, out, ahead);
+  if (s.stride == 2) {
+    if (s.dilation == 1 && s.window == 2) return join_second<2, Join>(line, s, out, ahead);
+    if (s.dilation == 1 && s.window == 3) return join_second<3, Join>(line, s, out, ahead);
+    return join_second<0, Join>(line, s, out, ahead);
+  }
+  if (s.stride == 4) return join_fourth<Join>(line, s, room, out, ahead);
+  join_strided<Join>(line, s, out, ahead);
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,190 @@
+// Pooling without indices, a window at a time: lanes of neighbouring planes, single windows,
+// planes.
+#pragma once
+
+#include "cpu/pool_finish.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+template <class Op, class Finish>
+struct ValuePool {
+  using T = typename Op::Element;
+  using V = typename Op::V;
+  using Total = typename Op::Total;
+  const PoolPlan& plan;
+  Op op;
+  const Finish& finish;
+  const T* x;
+  T* y;
+  const T* end;  // of x
+
+  V again(const Box& box, int64_t at) const { return scaled_norm<V>(plan, box, x + at); }
+  /// Writes one output of a window.
+  void put(int64_t at, Total total, const Box& box, int64_t plane) const {
+    const V v = box.taps == 0 ? Op::none() : finish.one(total, counted(plan, box), [&](int64_t) {
+      return again(box, plane);
+    });
+    store_part(op, y + at, all_lanes(v), 1);
+  }
+};
+
+/// One window for each of many neighbouring planes: x is packed along the innermost batch
+/// dimension.
+template <class Op, class Finish>
+class LanePool : ValuePool<Op, Finish> {
+  using Base = ValuePool<Op, Finish>;
+  using Base::finish, Base::op, Base::plan, Base::x, Base::y, Base::end;
+  using typename Base::T, typename Base::V;
+
+ public:
+  using typename Base::Total;
+  static constexpr Lane kLane = Lane::batch;
+  static constexpr int64_t kChunk = 512;
+  explicit LanePool(const Base& base) : Base(base) {}
+  static Total combine(Total a, Total b) { return Op::join(a, b); }
+
+  void whole(const Task& task) const {
+    const Box box = box_of(plan, task, 3);
+    if (box.taps > kChain) {
+      Total totals[kChunk + kSlack];
+      piece(task, box, 0, box.taps, totals);
+      return store(task, box, totals);
+    }
+    Line<V> line;
+    Line<T> out;
+    if (box.taps == 0) {
+      for (int64_t i = 0; i < task.n; ++i) store_part(op, out.at + i, all_lanes(Op::none()), 1);
+    } else {
+      run(task, box, 0, box.taps, line.at);
+      finish.write(op, {0, 1, task.n, 1, counted(plan, box)}, line.at, out.at,
+                   [&](int64_t i) { return this->again(box, task.x + i); });
+    }
+    put(task, out.at);
+  }
+
+  /// Joins taps [f, end) of a window; f < end.
+  void piece(const Task& task, const Box& box, int64_t f, int64_t last, Total* totals) const {
+    Line<V> joined;
+    for (bool first = true; f < last; first = false) {
+      const int64_t n = std::min(kChain, last - f);
+      run(task, box, f, n, joined.at);
+      for (int64_t i = 0; i < task.n; ++i)
+        totals[i] = first ? Total(joined.at[i]) : Op::join(totals[i], Total(joined.at[i]));
+      f += n;
+    }
+  }
+
+  void store(const Task& task, const Box& box, const Total* totals) const {
+    Task at = task;
+    for (int64_t i = 0; i < task.n; ++i) {
+      Base::put(at.y, totals[i], box, at.x);
+      at.x += plan.x.batch[1];
+      at.y += plan.y.batch[1];
+    }
+  }
+
+ private:
+  template <class A>
+  struct Line {
+    alignas(64) A at[kChunk + kSlack];
+  };
+
+  void run(const Task& task, const Box& box, int64_t f, int64_t taps, V* line) const {
+    const RowList<T> list(x + task.x, box, f, taps);
+    join_rows(op, list.at, taps, 0, task.n, end, line);
+  }
+
+  void put(const Task& task, const T* from) const {
+    if (plan.y.batch[1] == 1)
+      std::memcpy(y + task.y, from, size_t(task.n) * sizeof(T));
+    else
+      for (int64_t i = 0; i < task.n; ++i) y[task.y + i * plan.y.batch[1]] = from[i];
+  }
+};
+
+/// One window at a time, vectors along its rows; takes any plan.
+template <class Op, class Finish>
+class WindowPool : ValuePool<Op, Finish> {
+  using Base = ValuePool<Op, Finish>;
+  using Base::op, Base::plan, Base::x, Base::y;
+  using typename Base::T, typename Base::V;
+
+ public:
+  using typename Base::Total;
+  static constexpr Lane kLane = Lane::none;
+  static constexpr int64_t kChunk = 1;
+  explicit WindowPool(const Base& base) : Base(base) {}
+  static Total combine(Total a, Total b) { return Op::join(a, b); }
+
+  void whole(const Task& task) const {
+    const Box box = box_of(plan, task, 3);
+    Total total = Op::none();
+    if (box.taps > 0) piece(task, box, 0, box.taps, &total);
+    store(task, box, &total);
+  }
+
+  void piece(const Task& task, const Box& box, int64_t f, int64_t end, Total* total) const {
+    T room[kLine];
+    TapCursor at(box, f);
+    for (bool first = true; f < end; first = false) {
+      const int64_t n = std::min({kLine, end - f, at.left_in_row()});
+      const T* row = x + task.x + at.offset();
+      if (const int64_t step = box.x_step[2]; step != 1 && n > 1) {
+        for (int64_t i = 0; i < n; ++i) room[i] = row[i * step];
+        row = room;
+      }
+      const Total joined = join_span(op, row, n);
+      *total = first ? joined : Op::join(*total, joined);
+      at.advance(n);
+      f += n;
+    }
+  }
+
+  void store(const Task& task, const Box& box, const Total* total) const {
+    Base::put(task.y, *total, box, task.x);
+  }
+};
+
+/// One window that covers each plane, whose elements stand together: planes in a row of tasks.
+template <class Op, class Finish>
+class PlanePool : ValuePool<Op, Finish> {
+  using Base = ValuePool<Op, Finish>;
+  using Base::finish, Base::op, Base::plan, Base::x, Base::y;
+  using typename Base::T, typename Base::V, typename Base::Total;
+
+ public:
+  static constexpr int64_t kChunk = 256;
+  explicit PlanePool(const Base& base) : Base(base) {}
+
+  static bool suits(const PoolPlan& p) {
+    const PoolAxis& w = p.axis[2];
+    return p.axis[0].in * p.axis[1].in * p.axis[1].out * p.axis[0].out == 1 && w.out == 1 &&
+           p.axis[0].window * p.axis[1].window == 1 && w.window == w.in && w.start == 0 &&
+           w.end == 0 && w.dilation == 1 && p.x.space[2] == 1 && w.in < kPiece;
+  }
+
+  void operator()(const Task& task) const {
+    const int64_t n = plan.axis[2].in;
+    const T* plane = x + task.x;
+    V values[kChunk + kSlack];
+    for (int64_t i = 0; i < task.n; ++i, plane += plan.x.batch[1])
+      values[i] = V(n <= kChain ? Total(join_span(op, plane, n)) : joined(plane, n));
+    T out[kChunk + kSlack];
+    finish.write(op, {0, 1, task.n, 1, double(n)}, values, out, [&](int64_t i) {
+      return this->again(box_of(plan, task, 3), task.x + i * plan.x.batch[1]);
+    });
+    for (int64_t i = 0; i < task.n; ++i) y[task.y + i * plan.y.batch[1]] = out[i];
+  }
+
+ private:
+  Total joined(const T* plane, int64_t n) const {
+    Total total = join_span(op, plane, kChain);
+    for (int64_t i = kChain; i < n; i += kChain)
+      total = Op::join(total, Total(join_span(op, plane + i, std::min(kChain, n - i))));
+    return total;
+  }
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,356 @@
+// Max pooling with indices by strips: every value is joined together with its position, rows first,
+// then columns.
+#pragma once
+
+#include "cpu/pool_lanes.h"
+#include "cpu/pool_strips.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+// A lane type V holds values so that they compare as the elements do, and takes them back to the
+// same bits. Positions are what `flat` says, counted from the plane's first element, and kNowhere
+// for what is no element.
+
+template <class V>
+using Position = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
+
+template <class V>
+constexpr Position<V> kNowhere = std::numeric_limits<Position<V>>::max();
+
+template <class T>
+struct WinnerLanes {
+  using Element = T;
+  using V = Acc<T>;
+  static V none() { return -std::numeric_limits<V>::infinity(); }
+  Vector<V> load(const T* p) const { return load_floats(p); }
+  void store(T* p, Vector<V> v) const {
+    if constexpr (std::is_same_v<T, BFloat16>)
+      store_vector(p, __builtin_convertvector(same_bits<Vector<uint32_t>>(v) >> 16, HalfBits));
+    else
+      store_floats(p, v);
+  }
+};
+
+/// Integers S, as `flip` makes signed ones of them.
+template <class S>
+struct WinnerIntegers {
+  using Element = S;
+  using V = std::conditional_t<sizeof(S) == 8, int64_t, int32_t>;
+  using U = std::make_unsigned_t<S>;
+  using Packed = Vector<S, kVectorBytes / int(sizeof(V) / sizeof(S))>;
+  using Bits = Vector<U, kVectorBytes / int(sizeof(V) / sizeof(S))>;
+  U flip = 0;
+
+  static V none() { return std::numeric_limits<S>::min(); }
+  Vector<V> load(const S* p) const {
+    const Bits bits = load_vector<Bits>(p) ^ flip;
+    return __builtin_convertvector(same_bits<Packed>(bits), Vector<V>);
+  }
+  void store(S* p, Vector<V> v) const {
+    const Bits bits = same_bits<Bits>(__builtin_convertvector(v, Packed));
+    store_vector(p, bits ^ flip);
+  }
+};
+
+/// Takes value v at position at where it is larger, for taps in visiting order: the first of equals
+/// and the first NaN stay.
+template <class V>
+inline void offer(Vector<V>& best, Vector<Position<V>>& place, const Vector<V>& v,
+                  const Vector<Position<V>>& at) {
+  if constexpr (std::is_floating_point_v<V>) {
+    const auto take = ~(v <= best) & (best == best);
+    best = take ? v : best;
+    place = take ? at : place;
+  } else {
+    const auto take = v > best;
+    best = take ? v : best;
+    place = take ? at : place;
+  }
+}
+
+/// The same for taps in any order: of equals the one at the lowest position stays.
+template <class V>
+inline void offer_unordered(Vector<V>& best, Vector<Position<V>>& place, const Vector<V>& v,
+                            const Vector<Position<V>>& at) {
+  const auto earlier = at < place;
+  if constexpr (std::is_floating_point_v<V>) {
+    const auto number = best == best;
+    const auto take = (~(v <= best) & number) | (earlier & ((v == best) | ~(number | (v == v))));
+    best = take ? v : best;
+    place = take ? at : place;
+  } else {
+    const auto take = (v > best) | ((v == best) & earlier);
+    best = take ? v : best;
+    place = take ? at : place;
+  }
+}
+
+/// A line of values and their positions.
+template <class V>
+struct WinnerLine {
+  V* value;
+  Position<V>* place;
+};
+
+/// Joins columns as join_columns does. Values i of tap k stand at tap(k, i).
+template <class V, class Tap>
+inline void offer_columns(WinnerLine<V> out, int64_t n, int64_t taps, Ahead& ahead,
+                          const Tap& tap) {
+  for (int64_t i = 0; i < n; i += kLanes<V>) {
+    Vector<V> best{}, v{};
+    Vector<Position<V>> place{}, at{};
+    tap(0, i, best, place);
+    for (int64_t k = 1; k < taps; ++k) {
+      tap(k, i, v, at);
+      offer_unordered<V>(best, place, v, at);
+    }
+    store_vector(out.value + i, best);
+    store_vector(out.place + i, place);
+    ahead.fetch();
+  }
+}
+
+template <class V>
+void join_winners(WinnerLine<V> line, const ColumnShape& s, WinnerLine<V> out, Ahead& ahead) {
+  const int64_t shift = s.dilation * s.lanes;
+  const auto neighbours = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
+    v = load_vector<Vector<V>>(line.value + i + k * shift);
+    at = load_vector<Vector<Position<V>>>(line.place + i + k * shift);
+  };
+  const auto second = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
+    v = every_second<0>(line.value + 2 * i + k * shift);
+    at = every_second<0>(line.place + 2 * i + k * shift);
+  };
+  const auto apart = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
+    for (int64_t j = 0; j < kLanes<V>; ++j) {
+      const int64_t from = std::min(i + j, s.columns - 1) * s.stride + k * shift;
+      v[j] = line.value[from];
+      at[j] = line.place[from];
+    }
+  };
+  if (s.stride == 1) return offer_columns<V>(out, s.values(), s.window, ahead, neighbours);
+  if (s.lanes == 1 && s.stride == 2)
+    return offer_columns<V>(out, s.columns, s.window, ahead, second);
+  if (s.lanes == 1) return offer_columns<V>(out, s.columns, s.window, ahead, apart);
+  for (int64_t j = 0; j < s.columns; ++j) {
+    offer_columns<V>(out, s.lanes, s.window, ahead, neighbours);
+    line.value += s.stride * s.lanes;
+    line.place += s.stride * s.lanes;
+    out.value += s.lanes;
+    out.place += s.lanes;
+  }
+}
+
+/// Values and indices of strips; Index is the type of the indices.
+template <class Op, class Index>
+class StripWinners {
+  using T = typename Op::Element;
+  using V = typename Op::V;
+  using P = Position<V>;
+
+ public:
+  StripWinners(const PoolPlan& plan, const Op& op, const StripShape& shape, const T* x, T* y,
+               Index* indices)
+      : plan_(plan),
+        op_(op),
+        shape_(shape),
+        x_(x),
+        end_(end_of_x(plan, x)),
+        values_(y, plan.y, plan, shape, is_streamed(plan.outputs() * int64_t(sizeof(T)))),
+        indices_(indices, plan.indices, plan, shape,
+                 is_streamed(plan.outputs() * int64_t(sizeof(Index)))),
+        writes_values_(y != nullptr),
+        fetches_(is_streamed(input_bytes(plan))) {}
+
+  void operator()(const Task& task) {
+    const PoolAxis& w = plan_.axis[2];
+    const StripColumns c = columns_of(w, shape_, task);
+    const StripLines lines(plan_, shape_, task);
+    const int64_t line = c.n * task.n, pitch = line_pitch(c.columns * task.n);
+    Ahead ahead;
+    rows_.taps[0] = axis_taps(plan_.axis[0], task.space(0));
+    for (int64_t i = 0; i < lines.lines; ++i) {
+      rows_.find(plan_, x_ + task.x + lines.plane(i) * plan_.x.batch[1], lines.row(i));
+      if (i == 0 && fetches_)
+        ahead = ahead_of(plan_, shape_, rows_, c, lines.lines * vectors_of(line));
+      fill_line(c, task.n, {value_.line + i * pitch, place_.line + i * pitch});
+    }
+    const ColumnShape s{w.window, w.stride, w.dilation, task.n, c.n, 1, pitch};
+    for (int64_t i = 0; i < lines.lines; ++i)
+      join_winners<V>({value_.line + i * pitch, place_.line + i * pitch}, s,
+                      {value_.out + i * line, place_.out + i * line}, ahead);
+    if (writes_values_) write_values(task, lines, c.n);
+    write_indices(task, lines, c.n);
+  }
+
+ private:
+  static int64_t vectors_of(int64_t n) { return (n + kLanes<V> - 1) / kLanes<V>; }
+
+  void fill_line(const StripColumns& c, int64_t lanes, WinnerLine<V> line) {
+    if (rows_.count == 0 || c.low >= c.high) return fill_none(line, c.columns * lanes);
+    const int64_t left = (c.low - c.begin) * lanes, right = (c.begin + c.columns - c.high) * lanes;
+    fill_none(line, left);
+    line.value += left;
+    line.place += left;
+    number_rows(rows_);
+    const int64_t pitch = plan_.x.space[2];
+    const int64_t n = pitch == lanes ? (c.high - c.low) * lanes : lanes;
+    for (int64_t i = c.low; i < c.high; i += n / lanes) {
+      join_rows(rows_, i * pitch, n, lanes, i, line);
+      line.value += n;
+      line.place += n;
+    }
+    fill_none(line, right);
+  }
+
+  static void fill_none(WinnerLine<V> line, int64_t n) {
+    fill_values(line.value, n, Op::none());
+    fill_values(line.place, n, kNowhere<V>);
+  }
+
+  /// Positions of the rows' first columns.
+  void number_rows(const StripRows<T>& rows) {
+    const int64_t outer = plan_.axis[0].dilation * plan_.flat.space[0];
+    const int64_t inner = plan_.axis[1].dilation * plan_.flat.space[1];
+    const int64_t first =
+        rows.taps[0].begin * plan_.flat.space[0] + rows.taps[1].begin * plan_.flat.space[1];
+    int64_t r = 0;
+    for (int64_t a = 0; a < rows.taps[0].count; ++a)
+      for (int64_t b = 0; b < rows.taps[1].count; ++b)
+        row_place_[r++] = P(first + a * outer + b * inner);
+  }
+
+  /// Elements [at, at + n) of the rows; the first of them is a lane of column `column`.
+  void join_rows(const StripRows<T>& rows, int64_t at, int64_t n, int64_t lanes, int64_t column,
+                 WinnerLine<V> to) {
+    const P step = P(plan_.flat.space[2]), first = P(column * plan_.flat.space[2]);
+    for (int64_t i = 0; i < n; i += kLanes<V>) {
+      auto best = load_at(rows.at[0] + at + i, n - i);
+      auto place = all_lanes(row_place_[0]);
+      for (int64_t r = 1; r < rows.count; ++r)
+        offer<V>(best, place, load_at(rows.at[r] + at + i, n - i), all_lanes(row_place_[r]));
+      store_vector(to.value + i, best);
+      store_vector(to.place + i, place + first);
+    }
+    if (n > lanes || lanes == 1) add_columns(to.place, n, lanes, step);
+  }
+
+  /// Adds what each column is from the first one.
+  static void add_columns(P* place, int64_t n, int64_t lanes, P step) {
+    if (lanes > 1) {
+      for (int64_t j = 1; j * lanes < n; ++j)
+        for (int64_t c = 0; c < lanes; ++c) place[j * lanes + c] += P(j) * step;
+      return;
+    }
+    for (int64_t i = 0; i < n; ++i) place[i] += P(i) * step;
+  }
+
+  Vector<V> load_at(const T* p, int64_t n) const {
+    if (end_ - p >= kLanes<V>) return op_.load(p);
+    T room[kLanes<V>] = {};
+    std::memcpy(room, p, size_t(std::min(n, kLanes<V>)) * sizeof(T));
+    return op_.load(room);
+  }
+
+  void write_values(const Task& task, const StripLines& lines, int64_t n) {
+    const int64_t values = lines.lines * n * task.n;
+    T* const to = values_.room(task.y, lines, n, task.n);
+    for (int64_t i = 0; i < values; i += kLanes<V>)
+      op_.store(to + i, load_vector<Vector<V>>(value_.out + i));
+    if constexpr (std::is_same_v<T, Float16>) keep_nans(task, lines, n * task.n, to);
+    values_.put(task.y, lines, n, task.n);
+  }
+
+  /// The processor's conversion makes signalling NaNs quiet: NaNs are copied.
+  void keep_nans(const Task& task, const StripLines& lines, int64_t line, T* to) const {
+    bool any = false;
+    const int64_t n = lines.lines * line;
+    for (int64_t i = 0; i < n; ++i) any |= value_.out[i] != value_.out[i];
+    for (int64_t i = 0; any && i < n; ++i) {
+      if (value_.out[i] == value_.out[i]) continue;
+      int64_t place = place_.out[i];
+      int64_t at = task.x + lines.plane(i / line) * plan_.x.batch[1] + i % line % task.n;
+      for (int d = 0; d < 3; ++d) {
+        const int64_t step = plan_.flat.space[d];
+        if (step == 0) continue;
+        at += place / step * plan_.x.space[d];
+        place %= step;
+      }
+      to[i] = x_[at];
+    }
+  }
+
+  void write_indices(const Task& task, const StripLines& lines, int64_t n) {
+    Index* const to = indices_.room(task.indices, lines, n, task.n);
+    const int64_t line = n * task.n, plane = lines.rows * line;  // outputs of one plane
+    for (int64_t first = 0; first < lines.lines * line; first += plane) {
+      const Index base = Index(task.flat + first / plane * plan_.flat.batch[1]);
+      if (task.n == 1)
+        number(place_.out + first, plane, base, to + first);
+      else
+        number_lanes(place_.out + first, plane, task.n, base, to + first);
+    }
+    indices_.put(task.indices, lines, n, task.n);
+  }
+
+  static void number(const P* place, int64_t n, Index base, Index* to) {
+    constexpr int64_t kBlock = 16;
+    for (int64_t i = 0; i < n; i += kBlock)
+      for (int64_t j = i; j < i + kBlock; ++j)
+        to[j] = place[j] == kNowhere<V> ? Index(-1) : Index(base + Index(place[j]));
+  }
+
+  void number_lanes(const P* place, int64_t n, int64_t lanes, Index base, Index* to) const {
+    const Index step = Index(plan_.flat.batch[1]);
+    for (int64_t j = 0; j < n; j += lanes)
+      for (int64_t c = 0; c < lanes; ++c)
+        to[j + c] = place[j + c] == kNowhere<V>
+                        ? Index(-1)
+                        : Index(base + Index(c) * step + Index(place[j + c]));
+  }
+
+  const PoolPlan& plan_;
+  const Op op_;
+  const StripShape shape_;
+  const T *x_, *end_;
+  StripSink<T> values_;
+  StripSink<Index> indices_;
+  const bool writes_values_, fetches_;
+  StripRows<T> rows_;
+  P row_place_[kChain];
+  StripRoom<V> value_;
+  StripRoom<P> place_;
+};
+
+/// The shape of strips that find winners, if the plan fits: positions must fit their lanes.
+template <class Op>
+StripShape winner_shape(const PoolPlan& p) {
+  using V = typename Op::V;
+  int64_t last = 0;
+  for (int i = 0; i < 3; ++i) last += (p.axis[i].in - 1) * p.flat.space[i];
+  const bool packed = has_packed_planes(p) || p.x.space[2] == 1;
+  if (!packed || last >= kNowhere<V>) return {};
+  return strip_shape(p, kLineBytes / int64_t(sizeof(V)), Sink<int64_t>::kPiece);
+}
+
+template <class Op>
+void winners_of_strips(const PoolPlan& plan, const Op& op, const StripShape& shape, const void* x,
+                       void* y, void* indices) {
+  const TaskSpace space = strip_tasks(plan, shape);
+  const auto run = [&]<class Index>(Index* to) {
+    using T = typename Op::Element;
+    parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
+      StripWinners<Op, Index> strips(plan, op, shape, static_cast<const T*>(x), static_cast<T*>(y),
+                                     to);
+      for_tasks(space, begin, end, [&](const Task& task, int64_t) { strips(task); });
+    });
+  };
+  if (plan.index_dtype == Dtype::uint32)
+    run(static_cast<uint32_t*>(indices));
+  else
+    run(static_cast<int64_t*>(indices));
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,186 @@
+"""Normalization kernels on the CPU: every way to read and write a group gives the same values."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from harness import check, data
+from pool_support import FLOATS, bits, dtype_of, same_bits
+
+OP = "mean_variance_normalization"
+FLAT = ("contiguous",)
+INF = float("inf")
+ACTIVATIONS = (None, "relu", "swish", "gelu", ("linear", {"alpha": 2, "beta": 1}))
+
+# Rows, columns and short rows, misaligned and with lengths that are no multiple of a vector.
+STREAMED = """
+import hashlib, numpy as np, cudml
+from layouts import dtype_of
+rng = np.random.default_rng(3)
+def show(name, y):
+    print(name, hashlib.sha256(np.ascontiguousarray(y).tobytes()).hexdigest())
+def place(x, first):
+    room = np.zeros(x.size + 64, x.dtype)
+    at = (-room.ctypes.data % 64) // x.itemsize + first
+    y = room[at : at + x.size].reshape(x.shape)
+    y[...] = x
+    return y
+for dtype in ("float32", "float16", "bfloat16", "float64"):
+    for shape, axes in (
+        ((7, 1000), 1), ((5, 5000), 1), ((40, 64), 1), ((333, 3), 1), ((37, 16), 1),
+        ((2, 20001), 1), ((300, 7), 0), ((100, 64), 0), ((2, 50, 48), 1), ((3, 4, 70), (0, 2)),
+        ((2, 9, 6, 80), (1, 3)),
+    ):
+        try:
+            kind = dtype_of(dtype)
+        except TypeError:
+            continue
+        x = rng.standard_normal(shape).astype(kind)
+        scale = rng.standard_normal([1 if i == 0 else n for i, n in enumerate(shape)]).astype(kind)
+        for first in (0, 1, 9):
+            out = place(x, first)
+            for activation in (None, "relu", "swish", "elu"):
+                y = cudml.mean_variance_normalization(
+                    x, scale, scale, axes=axes, activation=activation, out=out)
+                show(f"{dtype} {shape} {axes} {first} {activation}", y)
+        show("in place", cudml.mean_variance_normalization(out, axes=axes, out=out))
+"""
+
+
+@pytest.mark.small
+def test_writing_past_the_caches_changes_nothing() -> None:
+    """CUDML_STREAM_BYTES moves the size from which outputs are written past the caches."""
+    never, always = (
+        child_says(STREAMED, CUDML_STREAM_BYTES=n, limit=120) for n in (str(10**15), "0")
+    )
+    assert len(never.splitlines()) > 300
+    assert never == always
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-MVN-4")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((3, 96), 1), ((3, 5000), 1), ((2, 70001), 1), ((64, 24), 0), ((2, 640, 3), 1),
+     ((2, 48, 4, 32), (1, 3)), ((4, 3, 100), (0, 2))],
+)  # fmt: skip
+def test_numbers_far_from_the_first_ones(shape: Any, axes: Any, dtype: str) -> None:
+    """A group whose first numbers, or those in many places of it, are far from its mean."""
+    for every, size in itertools.product((None, 8), (60.0, 3e4)):
+        x = np.random.default_rng(1).standard_normal(shape)
+        reduced = axes if isinstance(axes, tuple) else (axes,)
+        moved = np.moveaxis(x, reduced, range(len(reduced)))
+        moved[:4] = size
+        if every:
+            moved[::every] = size
+        check(OP, x.astype(dtype_of(dtype)), axes=axes, layouts=("contiguous", "column-major"))
+        check(OP, x.astype(dtype_of(dtype)), axes=axes, use_mean=False, layouts=FLAT)
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-MVN-16")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("place", [0, 1, 37, 95])
+def test_one_infinity_anywhere(place: int, dtype: str) -> None:
+    """Also among the numbers that a pivot is guessed from, along rows and columns."""
+    for n, special in itertools.product((96, 6000), (INF, -INF)):
+        x = np.random.default_rng(n).standard_normal((5, n)).astype(dtype)
+        x[2, place] = special
+        for given, axis in ((x, 1), (x.T.copy(), 0)):
+            removed = cudml.mean_variance_normalization(given, axes=axis, use_variance=False)
+            row = removed.take(2, 1 - axis)
+            assert np.isnan(row[place])
+            assert (np.delete(row, place) == -special).all()
+            check(OP, given, axes=axis, layouts=FLAT)
+            check(OP, given, axes=axis, use_mean=False, layouts=FLAT)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n", range(2, 18))
+def test_short_rows(n: int, dtype: str) -> None:
+    """A row in each lane of a vector: any number of rows, any strides."""
+    for rows, activation in zip((1, 5, 16, 33, 100), ACTIVATIONS, strict=True):
+        x, scale, bias = (data((k, n), dtype, n + k) for k in (rows, 1, 1))
+        check(OP, x, scale, bias, axes=1, activation=activation)
+        check(OP, x, scale, axes=1, use_mean=False, activation=activation, layouts=FLAT)
+        check(OP, x, None, bias, axes=1, use_variance=False, layouts=FLAT)
+        y = cudml.mean_variance_normalization(x, axes=1)
+        alone = cudml.mean_variance_normalization(x[-1:], axes=1)
+        assert bits(y[-1]) == bits(alone[0])
+    special = data((40, n), dtype, n, "special")
+    with np.errstate(all="ignore"):
+        check(OP, special, axes=1, layouts=FLAT)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("channels", [1, 3, 8, 31, 64, 600, 1500])
+def test_channels_last(channels: int, dtype: str) -> None:
+    """Instance and batch normalization: rows of all channels that follow each other."""
+    for pixels, activation in zip(((2, 3), (5, 7), (16, 33)), ACTIVATIONS, strict=False):
+        x = data((2, *pixels, channels), dtype, channels)
+        scale, bias = (data((1, 1, 1, channels), dtype, k) for k in (1, 2))
+        for axes in ((1, 2), (0, 1, 2)):
+            check(OP, x, scale, bias, axes=axes, activation=activation, layouts=FLAT)
+            check(OP, x, axes=axes, use_mean=False, layouts=FLAT)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [2, 10, 16, 80, 200, 300])
+def test_groups_of_channels_last(size: int, dtype: str) -> None:
+    for pixels, activation in zip((3, 35, 600), ACTIVATIONS, strict=False):
+        x = data((2, pixels, 4, size), dtype, size)
+        scale, bias = (data((1, 1, 4, size), dtype, k) for k in (1, 2))
+        check(OP, x, scale, bias, axes=(1, 3), activation=activation, layouts=FLAT)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("pixels", [16, 100, 2500])
+def test_over_channels(pixels: int, dtype: str) -> None:
+    """Scale and bias that differ from row to row, and both ways."""
+    x = data((2, 24, pixels), dtype, pixels)
+    for shape in ((1, 24, 1), (1, 24, pixels), (2, 1, pixels)):
+        scale, bias = (data(shape, dtype, k) for k in (1, 2))
+        for activation in ACTIVATIONS:
+            check(OP, x, scale, bias, axes=1, activation=activation, layouts=FLAT)
+        check(OP, x, scale, axes=1, use_mean=False, activation="swish", layouts=FLAT)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_parameters_of_both_types(dtype: str) -> None:
+    if dtype not in FLOATS:
+        pytest.skip("ml_dtypes is not installed")
+    for shape, axes in (((3, 100), 1), ((3, 9000), 1), ((50, 20), 0), ((2, 5, 40), 1)):
+        x = data(shape, dtype, 1)
+        small = (1, *shape[1:])
+        for first, second in itertools.product((dtype, "float32"), repeat=2):
+            scale, bias = data(small, first, 2), data(small, second, 3)
+            check(OP, x, scale, bias, axes=axes, layouts=("contiguous", "sliced"))
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("name", ["swish", "relu"])
+def test_activations_at_their_ends(name: str) -> None:
+    """Infinities, NaN, and arguments whose exponential is subnormal, for either sign of a scale."""
+    x = np.array([[0, -0.0, 1e-40, 20, -20, 87, -87, -90, -100, -104, -110, 1e4, -1e4, INF, -INF,
+                   float("nan"), 3e38, -3e38] * 3], np.float32)  # fmt: skip
+    kinds = (name, (name, {"sigmoid_input_scale": -2})) if name == "swish" else (name,)
+    with np.errstate(all="ignore"):
+        for kind in kinds:
+            wide = np.repeat(x, 2, 0)
+            check(OP, np.zeros_like(wide), None, wide, axes=1, activation=kind, layouts=FLAT)
+            check(OP, np.zeros_like(wide.T), None, wide.T, axes=0, activation=kind, layouts=FLAT)
+    zero = np.zeros((2, 3), np.float32)
+    assert same_bits(cudml.mean_variance_normalization(zero, axes=1, activation=name), zero)

@@ -1,0 +1,61 @@
+"""Padding past the caches: the same bits as through them, and as numpy.pad."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+
+PADS = """
+import numpy as np, cudml
+from harness import data
+MODES = {"constant": "constant", "edge": "edge", "reflection": "reflect",
+         "symmetric": "symmetric", "wrap": "wrap"}
+for dtype in ("uint8", "float16", "float32", "float64"):
+    for shape, pads in (
+        ((3, 5, 700), ((1, 2), (0, 0), (3, 5))),
+        ((2, 3, 5, 257), ((0, 0), (2, 1), (1, 0), (0, 1))),
+        ((4, 30001), ((0, 0), (1024, 77))),
+        ((2, 700000), ((1, 0), (3, 9))),
+        ((2, 9, 11, 600), ((0, 0), (3, 2), (4, 1), (0, 0))),
+        ((2, 5, 7, 3), ((0, 0), (1, 1), (150, 90), (0, 0))),
+        ((700,), ((699, 650),)),
+        ((2, 4, 4096), ((0, 0), (1, 2), (0, 0))),
+    ):
+        x = data(shape, dtype, 1)
+        start, end = zip(*pads)
+        for mode, name in MODES.items():
+            want = None
+            if all(max(p) < n for p, n in zip(pads, shape)) or name in ("constant", "edge"):
+                want = np.pad(x, pads, mode=name)
+            sizes = [n + a + b for n, (a, b) in zip(shape, pads)]
+            for skip in range(0, 64 // x.itemsize, 5):
+                room = np.full(np.prod(sizes) + 128, 7, x.dtype)
+                out = room[skip : skip + np.prod(sizes)].reshape(sizes)
+                cudml.padding(x, start, end, mode=mode, out=out)
+                if want is not None:
+                    assert out.tobytes() == want.tobytes(), (dtype, shape, mode, skip)
+                rest = np.concatenate([room[:skip], room[skip + out.size :]])
+                assert np.all(rest == 7), (dtype, shape, mode, skip)
+                assert skip == 0 or out.tobytes() == first
+                first = out.tobytes()
+print("done")
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", ["0", "1000000000000"])
+def test_padding_past_the_caches(limit: str) -> None:
+    assert child_says(PADS, CUDML_STREAM_BYTES=limit, limit=180) == "done"
+
+
+@pytest.mark.core
+def test_broadcast_and_strided_inputs_of_a_large_result() -> None:
+    base = np.arange(70 * 900, dtype=np.float32).reshape(70, 900)
+    for x in (base[:, ::3], base[::2].T, np.broadcast_to(base[:1], (200, 900))):
+        x = np.broadcast_to(x, (40, *x.shape))
+        out = np.zeros((40, x.shape[1] + 3, x.shape[2] + 4), np.float32)
+        got = cudml.padding(x, (0, 1, 2), (0, 2, 2), mode="edge", out=out)
+        assert np.array_equal(got, np.pad(x, ((0, 0), (1, 2), (2, 2)), mode="edge"))

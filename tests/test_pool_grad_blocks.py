@@ -1,0 +1,125 @@
+"""Pooling gradients that are computed in blocks: cuts along every axis, and results past caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from harness import data
+
+# Sizes that one block does not hold, along each axis in turn; windows that overlap, that do not,
+# that leave gaps, that are dilated, and that reach into both pads.
+CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "long rows": ((1, 2, 5, 9001), {"window_size": 3, "strides": 2, "start_padding": 1}),
+    "long columns": ((1, 2, 3001, 9), {"window_size": 3, "strides": 2, "end_padding": 1}),
+    "many slices": (
+        (1, 1, 301, 11, 13),
+        {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": 1},
+    ),
+    "large plane": ((1, 3, 211, 223), {"window_size": (3, 2), "start_padding": (1, 0)}),
+    "no overlap": ((2, 3, 130, 170), {"window_size": 2, "strides": 2}),
+    "gaps": ((2, 3, 131, 173), {"window_size": (2, 1), "strides": (3, 4)}),
+    "dilated": (
+        (1, 3, 150, 140),
+        {"window_size": 3, "strides": 2, "dilations": (3, 2), "start_padding": 4},
+    ),
+    "last window beyond the pads": ((1, 2, 90, 95), {"window_size": 4, "strides": 3,
+                                                     "end_padding": (2, 3)}),
+}  # fmt: skip
+
+
+def lanes_last(x: np.ndarray) -> np.ndarray:
+    """The same values, planes side by side in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+def of_max(x: np.ndarray, grad: np.ndarray, geometry: dict[str, Any]) -> np.ndarray:
+    """The gradient from the forward pass's indices."""
+    _, index = cudml.max_pooling(x, **geometry, return_indices=True)
+    real = index.ravel() != 0xFFFFFFFF
+    result = np.zeros(x.size)
+    np.add.at(result, index.ravel()[real], grad.ravel()[real].astype(np.float64))
+    return result.reshape(x.shape)
+
+
+def of_average(shape: tuple[int, ...], grad: np.ndarray, geometry: dict[str, Any]) -> np.ndarray:
+    """The gradient from what single elements give to the averages of single planes."""
+    rank = len(shape) - 2
+    full = {
+        key: np.broadcast_to(geometry.get(key, default), rank)
+        for key, default in (
+            ("window_size", 1), ("strides", 1), ("start_padding", 0), ("dilations", 1)
+        )
+    }  # fmt: skip
+    shares = []
+    for i in range(rank):
+        n, outputs = shape[i + 2], grad.shape[i + 2]
+        at = (
+            np.arange(outputs)[:, None] * full["strides"][i]
+            - full["start_padding"][i]
+            + np.arange(full["window_size"][i]) * full["dilations"][i]
+        )
+        real = (at >= 0) & (at < n)
+        matrix = np.zeros((outputs, n))
+        for o in range(outputs):
+            matrix[o, at[o][real[o]]] = 1 / max(1, real[o].sum())
+        shares.append(matrix)
+    result = grad.astype(np.float64)
+    for i, matrix in enumerate(shares):
+        result = np.moveaxis(np.tensordot(result, matrix, (i + 2, 0)), -1, i + 2)
+    return result
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("planes", [0, 9, 70])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_gradients_in_blocks(case: str, planes: int, dtype: str) -> None:
+    shape, geometry = CASES[case]
+    if planes:
+        sizes = [min(n, 40) if n < 3000 else 701 for n in shape[2:]]
+        shape = (2, planes, *sizes)
+    x = data(shape, dtype, 1, "exact")
+    grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+    want = of_max(x, grad, geometry)
+    mean = of_average(shape, grad, geometry)
+    if planes:
+        x, grad = lanes_last(x), lanes_last(grad)
+    assert np.array_equal(cudml.max_pooling_grad(x, grad, **geometry), want)
+    got = cudml.average_pooling_grad(grad, shape, **geometry).astype(np.float64)
+    slack = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
+    assert np.abs(got - mean).max() <= slack * 16
+
+
+SAME = """
+import hashlib
+import numpy as np, cudml
+from test_pool_grad_blocks import CASES, lanes_last
+from harness import data
+total = hashlib.sha256()
+for shape, geometry in CASES.values():
+    for planes, dtype in ((0, "float32"), (0, "float16"), (9, "float64"), (70, "float32")):
+        sizes = (2, planes, *[min(n, 33) for n in shape[2:]]) if planes else shape
+        x = data(sizes, dtype, 3)
+        grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 4)
+        if planes:
+            x, grad = lanes_last(x), lanes_last(grad)
+        room = np.zeros((sizes[0], sizes[1] + 2, *sizes[2:]), x.dtype)
+        out = room[:, 1:-1]
+        for op, args in (("max", (x, grad)), ("average", (grad, sizes))):
+            run = getattr(cudml, op + "_pooling_grad")
+            for y in (run(*args, **geometry), run(*args, **geometry, out=out)):
+                total.update(np.ascontiguousarray(y).tobytes())
+        assert not room[:, 0].any() and not room[:, -1].any()
+print(total.hexdigest())
+"""
+
+
+@pytest.mark.core
+def test_results_past_the_caches_are_the_same() -> None:
+    texts = {child_says(SAME, CUDML_STREAM_BYTES=b) for b in ("0", "1000000000000")}
+    assert len(texts) == 1

@@ -1,0 +1,155 @@
+"""Sliding windows on the CPU: every way a plan is cut into strips, and outputs past the caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from harness import check, data
+from pool_support import channels_last, same_bits
+
+# Name: shape, window and what else is asked of it; the layout is row-major, or channels last where
+# the name begins with it.
+CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "planes stacked": ((3, 50, 7, 7), {"window_size": 2, "strides": 2}),
+    "planes stacked, padded": (
+        (2, 37, 5, 6),
+        {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": 1},
+    ),
+    "rows as one line": ((2, 9, 20, 20), {"window_size": 5, "start_padding": 2, "end_padding": 2}),
+    "rows as one line, dilated": (
+        (2, 5, 17, 19),
+        {"window_size": 3, "dilations": (1, 4), "start_padding": (1, 4), "end_padding": (1, 4)},
+    ),
+    "rows as one line, padding at one side": (
+        (1, 3, 12, 9),
+        {"window_size": (4, 3), "start_padding": (0, 2), "end_padding": (3, 0)},
+    ),
+    "rows in parts": ((1, 2, 3, 9001), {"window_size": 3, "strides": (1, 2), "start_padding": 1}),
+    "stride 4": ((2, 3, 5000), {"window_size": 5, "strides": 4, "start_padding": 2}),
+    "stride 4, dilated": ((1, 3, 4, 77), {"window_size": 3, "strides": 4, "dilations": (1, 3)}),
+    "stride 3": ((1, 4, 9, 101), {"window_size": (2, 5), "strides": 3, "end_padding": 4}),
+    "empty windows": (
+        (1, 3, 2, 5),
+        {"window_size": 2, "strides": 2, "start_padding": 5, "end_padding": 4},
+    ),
+    "volumes": ((1, 3, 9, 10, 33), {"window_size": 3, "strides": 2, "start_padding": 1}),
+    "channels last, 3 of them": (
+        (2, 3, 16, 31),
+        {"window_size": 3, "strides": 2, "start_padding": 1},
+    ),
+    "channels last, few taps": ((2, 70, 8, 9), {"window_size": 2, "strides": 2}),
+    "channels last, few taps, padded": (
+        (1, 65, 5, 7),
+        {"window_size": 2, "start_padding": 1, "end_padding": 1},
+    ),
+    "channels last, rows in parts": (
+        (1, 130, 5, 90),
+        {"window_size": 3, "strides": (1, 2), "end_padding": 1},
+    ),
+    "channels last, channels in parts": (
+        (1, 1300, 3, 9),
+        {"window_size": 3, "start_padding": 1, "end_padding": 1},
+    ),
+}
+
+
+def array_of(name: str, dtype: str, kind: str = "random") -> np.ndarray:
+    shape, _ = CASES[name]
+    x = data(shape, dtype, seed=len(name), kind=kind)
+    return channels_last(x) if name.startswith("channels last") else x
+
+
+def agree(op: str, x: np.ndarray, *args: Any, **kwargs: Any) -> None:
+    """Right in rows, and the same bits in x's own layout; sums must be exact for that."""
+    check(op, np.ascontiguousarray(x), *args, layouts=["contiguous", "sliced"], **kwargs)
+    results = [getattr(cudml, op)(a, *args, **kwargs) for a in (x, np.ascontiguousarray(x))]
+    pairs = zip(*(r if isinstance(r, tuple) else (r,) for r in results), strict=True)
+    for mine, plain in pairs:
+        np.testing.assert_array_equal(mine, plain)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+@pytest.mark.parametrize("name", CASES)
+def test_maxima(name: str, dtype: str) -> None:
+    x = array_of(name, dtype, "special")
+    for indices in (False, True):
+        agree("max_pooling", x, return_indices=indices, **CASES[name][1])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64", "int8", "uint16", "int32", "uint64"])
+@pytest.mark.parametrize("name", ["planes stacked", "rows as one line", "channels last, few taps"])
+def test_maxima_of_other_types(name: str, dtype: str) -> None:
+    x = array_of(name, dtype, "random" if dtype == "bfloat16" else "special")
+    for indices in (False, True):
+        agree("max_pooling", x, return_indices=indices, **CASES[name][1])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", CASES)
+def test_averages_and_norms(name: str, dtype: str) -> None:
+    x = array_of(name, dtype, "exact")
+    for include in (False, True):
+        agree("average_pooling", x, include_padding=include, **CASES[name][1])
+    agree("lp_pooling", x, p=2, **CASES[name][1])
+
+
+def test_layouts_of_results_may_differ() -> None:
+    """Outputs in row-major order of an input with channels last, and the other way round."""
+    x = data((2, 66, 9, 11), "float32", seed=3)
+    want, index = cudml.max_pooling(x, 3, 2, 1, return_indices=True)
+    for given in (x, channels_last(x)):
+        for shaped in (np.zeros_like(want), channels_last(np.zeros_like(want))):
+            places = np.zeros_like(shaped, dtype=index.dtype)
+            cudml.max_pooling(given, 3, 2, 1, return_indices=True, out=(shaped, places))
+            assert same_bits(shaped, want) and np.array_equal(places, index)
+
+
+@pytest.mark.core
+def test_indexed_values_keep_the_bits_of_nans() -> None:
+    """Signalling ones too, which a conversion to float makes quiet."""
+    bits = np.array([[0x3C00, 0x7D01, 0xFE03, 0x4000], [0xFC01, 0, 0x8000, 0x3C00]], np.uint16)
+    for dtype in ("float16", "bfloat16"):
+        x = np.tile(bits, (1, 9)).reshape(1, 2, 6, 6)
+        if dtype == "bfloat16":
+            x = (x | np.where(x & 0x7C00 == 0x7C00, 0x7F81, 0)).astype(np.uint16)
+        x = x.view(data(1, dtype).dtype)
+        for given in (x, channels_last(x)):
+            y, index = cudml.max_pooling(given, 2, 2, return_indices=True)
+            assert same_bits(y, x.ravel()[index])
+
+
+DIGEST = """
+import hashlib
+import numpy as np
+import cudml
+from harness import data
+from test_pool_strips import CASES, array_of
+
+digest = hashlib.sha256()
+for name, (_, geometry) in CASES.items():
+    for dtype in ("float32", "float16", "uint8"):
+        x = array_of(name, dtype)
+        results = [*cudml.max_pooling(x, return_indices=True, **geometry)]
+        results.append(cudml.max_pooling(x, **geometry))
+        if dtype != "uint8":
+            results.append(cudml.average_pooling(x, **geometry))
+        for result in results:
+            digest.update(np.ascontiguousarray(result).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_stores_past_the_caches_and_threads_change_nothing() -> None:
+    runs = [
+        {"CUDML_STREAM_BYTES": size, "CUDML_NUM_THREADS": threads}
+        for size in ("0", "1000000000")
+        for threads in ("1", "3")
+    ]
+    assert len({child_says(DIGEST, **run) for run in runs}) == 1
