@@ -53,7 +53,6 @@ for dtype in ("float32", "float16", "bfloat16", "float64"):
 """
 
 
-@pytest.mark.small
 def test_writing_past_the_caches_changes_nothing() -> None:
     """CUDML_STREAM_BYTES moves the size from which outputs are written past the caches."""
     never, always = (

@@ -84,7 +84,7 @@ using Taps = TapsOf<int64_t>;
 template <class Int>
 HD TapsOf<Int> taps_at(const PoolAxisOf<Int>& a, std::type_identity_t<Int> o) {
   const Int begin = o * a.stride - a.start;
-  const auto below = [&](Int limit) {  // taps k with begin + k * dilation < limit
+  const auto below = [&](Int limit) HD_LAMBDA {  // taps k with begin + k * dilation < limit
     if (begin >= limit) return Int{0};
     const Int reach = limit - begin - 1;
     const Int n = (a.dilation == 1 ? reach : reach / a.dilation) + 1;
