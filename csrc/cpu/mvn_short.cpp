@@ -1,6 +1,9 @@
 // Normalization of very short rows: each lane of a vector has a row.
 #include "cpu/mvn_short.h"
 
+#include <array>
+#include <utility>
+
 #include "cpu/mvn_apply.h"
 #include "cpu/mvn_parts.h"
 #include "cpu/parallel.h"
@@ -63,6 +66,17 @@ class Turn {
       back_vector_[kMostElements];
 };
 
+template <size_t... kLengths>
+std::array<Turn, sizeof...(kLengths)> turns_of(std::index_sequence<kLengths...>) {
+  return {Turn(int64_t(kLengths))...};
+}
+
+/// The turn of rows of n elements. Tables are made once: they take longer than a few rows do.
+const Turn& turn_of(int64_t n) {
+  static const auto turns = turns_of(std::make_index_sequence<kMostElements + 1>());
+  return turns[size_t(n)];
+}
+
 template <class T>
 class ShortRows {
  public:
@@ -71,7 +85,7 @@ class ShortRows {
         n_(plan.group_size),
         x_(static_cast<const T*>(x)),
         y_(static_cast<T*>(y)),
-        turn_(plan.group_size),
+        turn_(turn_of(plan.group_size)),
         is_packed_(are_packed(plan)),
         is_streamed_(bytes_to_line(y) == 0 &&
                      is_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))) {
@@ -200,7 +214,7 @@ class ShortRows {
   int64_t n_;
   const T* x_;
   T* y_;
-  Turn turn_;
+  const Turn& turn_;
   float scale_[kMostElements], bias_[kMostElements];
   bool is_packed_, is_streamed_;
 };
