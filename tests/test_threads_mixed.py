@@ -1,8 +1,10 @@
-"""Eight threads of mixed calls with shared operators and shared plans equal the serial run."""
+"""Mixed calls of eight threads with shared operators and plans, and the interpreter lock."""
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -188,3 +190,36 @@ def test_one_plan_for_all_threads_at_first_sight() -> None:
 
         run_threads(work, [])
         assert seen == [bits(cudml.max_pooling(x, 2))] * THREADS
+
+
+def test_short_calls_keep_the_interpreter_lock_and_long_ones_release_it() -> None:
+    """While nobody is made to yield, another thread moves on only where a call lets it."""
+    moves, stop = [0], threading.Event()
+
+    def move() -> None:
+        while not stop.is_set():
+            moves[0] += 1
+            time.sleep(0)  # offers the lock and asks for it again
+
+    short, long = np.ones((1, 2, 4, 4), np.float32), np.ones((4, 8, 512, 512), np.float32)
+    calls = {
+        "pool": lambda x: cudml.max_pooling(x, 2),
+        "pad": lambda x: cudml.padding(x, 1, 1),
+        "normalize": lambda x: cudml.mean_variance_normalization(x, axes=3),
+    }
+    thread, interval = threading.Thread(target=move), sys.getswitchinterval()
+    thread.start()
+    try:
+        sys.setswitchinterval(1000)
+        for name, call in calls.items():
+            before = moves[0]
+            for _ in range(200):
+                call(short)
+            assert moves[0] - before <= 1, f"{name}: short calls release the lock"
+            before = moves[0]
+            call(long)
+            assert moves[0] > before, f"{name}: a long call keeps the lock"
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+        thread.join()
