@@ -18,6 +18,7 @@ constexpr int64_t kShortestPiece = 16;  // of a row that stands in several place
 constexpr int64_t kMostRows = 16;       // summed before any of them is written
 constexpr int64_t kBatchBytes =
     4096;  // of x; more of it at once, and reading no longer overlaps writing
+constexpr int64_t kBackBytes = 1 << 20;  // of x that are written forwards after reading it all
 /// Bytes of a row that are read ahead while another is written. Only conversions leave room for it.
 template <class T>
 constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
@@ -188,16 +189,18 @@ class PackedRows {
     }
   }
 
-  /// Backwards: what was read last may still be in the caches.
+  /// Backwards, as what was read last may still be in the caches, but in strides long enough for
+  /// the processor to foresee what is read next.
   void normalize_parts(const Coefficients<kMostRows>* coefficients) const {
     const int64_t tasks = plan_.groups * chunks_;
+    constexpr int64_t kStride = kBackBytes / int64_t(sizeof(T)) / kStretch;
     parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       Buffers buffers;
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t from_end = tasks - 1 - task, g = from_end / chunks_, c = from_end % chunks_;
-        normalize(offsets(g), coefficients[g], 0, c * kStretch,
-                  std::min(kStretch, plan_.group_size - c * kStretch),
-                  c > 0 && x_rank_ == 1 && kIsHalf<T> ? -kStretch : 0, buffers);
+      for (int64_t high = tasks - begin, low; high > tasks - end; high = low) {
+        low = std::max({high - kStride, tasks - end, (high - 1) / chunks_ * chunks_});
+        const int64_t g = low / chunks_, first = low % chunks_ * kStretch;
+        normalize(offsets(g), coefficients[g], 0, first,
+                  std::min((high - low) * kStretch, plan_.group_size - first), 0, buffers);
       }
     });
   }
