@@ -27,10 +27,13 @@ class Bar:
             sys.stderr.flush()
 
     def done(self, line: str) -> None:
-        """Prints a line above the bar."""
+        """Prints a line above the bar, unless it is empty."""
         self._done += 1
         if self._bar:
             self._bar.update()
+        if not line:
+            return
+        if self._bar:
             self._bar.write(line, file=sys.stdout)
         else:
             self.clear()

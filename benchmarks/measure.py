@@ -18,7 +18,7 @@ MOST_CALLS = 500
 LONG = 0.02  # a call as long as this is not repeated to estimate it
 FEWEST_TURNS = 3
 SLOW = 8.0  # times the quickest one's: a single turn is enough to say so
-FEWEST_ROUNDS = 5  # even where the time is up
+FEWEST_ROUNDS = 5  # of all visits, even where the time is up
 
 
 def wall_clock(call: Call, count: int) -> float:
@@ -30,18 +30,29 @@ def wall_clock(call: Call, count: int) -> float:
 
 @dataclass
 class Turns:
+    """Seconds of a call in the rounds in which it had its turn."""
+
+    seconds: dict[int, float] = field(default_factory=dict)  # by round
+
+    def add(self, later: Turns, first: int) -> None:
+        """Takes rounds that were counted from 0 again; the first of them is now number `first`."""
+        self.seconds |= {first + number: s for number, s in later.seconds.items()}
+
+
+@dataclass
+class Player:
     """One who takes turns: in every `every`-th round, `count` calls timed as one."""
 
     call: Call
     estimate: float
     count: int = 1
     every: int = 1
-    seconds: dict[int, float] = field(default_factory=dict)  # by round
+    turns: Turns = field(default_factory=Turns)
 
     def take(self, clock: Clock, number: int) -> None:
         if self.estimate < SHORT:
             clock(self.call, 1)  # wakes its threads, and puts its code in the caches
-        self.seconds[number] = clock(self.call, self.count)
+        self.turns.seconds[number] = clock(self.call, self.count)
 
 
 @dataclass(frozen=True)
@@ -83,11 +94,12 @@ def interleaved(
     clock: Clock,
     steady: tuple[str, ...] = (),
     least: float = 0.0,
+    fewest: int = FEWEST_ROUNDS,
 ) -> dict[str, Turns]:
     """Times calls, given with their estimates, in turns whose order rotates from round to round.
 
     Ends after `rounds` that took `least` seconds or four times as many, or after `seconds` and
-    FEWEST_ROUNDS. One that would take more than its
+    `fewest` rounds. One that would take more than its
     share of the time takes a turn in every second, third … round, at least FEWEST_TURNS in all
     unless it is SLOW; those that are `steady` take one in each.
     """
@@ -97,19 +109,19 @@ def interleaved(
     for name, (call, expected) in calls.items():
         count = calls_in_a_turn(expected)
         turn = expected * (count + (expected < SHORT))
-        fewest = FEWEST_TURNS if expected < SLOW * quickest else 1
-        every = min(math.ceil(turn * rounds / share), math.ceil(rounds / fewest))
-        players[name] = Turns(call, expected, count, 1 if name in steady else max(every, 1))
+        turns = min(FEWEST_TURNS, fewest) if expected < SLOW * quickest else 1
+        every = min(math.ceil(turn * rounds / share), math.ceil(rounds / turns))
+        players[name] = Player(call, expected, count, 1 if name in steady else max(every, 1))
     names, begin = list(players), time.perf_counter()
     for k in range(4 * rounds):
         spent = time.perf_counter() - begin
-        if (spent > seconds and k >= FEWEST_ROUNDS) or (spent >= least and k >= rounds):
+        if (spent > seconds and k >= fewest) or (spent >= least and k >= rounds):
             break
         at = k % len(names)
         for name in names[at:] + names[:at]:
             if k % players[name].every == 0:
                 players[name].take(clock, k)
-    return players
+    return {name: player.turns for name, player in players.items()}
 
 
 def of_copy(turns: Turns, copies: Turns) -> list[float]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import machine
@@ -10,7 +12,7 @@ import numpy as np
 import verify
 from arrays import Arrays
 from contenders import Contender, Field
-from measure import Turns, estimate, interleaved, of_copy, spread
+from measure import FEWEST_ROUNDS, Call, Turns, estimate, interleaved, of_copy, spread
 from problems import Problem
 
 _HOPELESS = 3.0  # times slower than the library's fastest way: not tried with more threads
@@ -18,16 +20,36 @@ _HOPELESS = 3.0  # times slower than the library's fastest way: not tried with m
 
 @dataclass(frozen=True)
 class Limits:
+    """Of one row. Visits are far from each other in time: each sees the machine in another state.
+
+    `rounds` and `seconds`, which end them early, are for all visits together.
+    """
+
     rounds: int
-    seconds: float  # for the rounds of one row
+    seconds: float
+    visits: int = 1
+
+
+@dataclass
+class Seen:
+    """What visits with one number of threads have shown, by library and for the copy.
+
+    `best` is the fastest way with about how many seconds it takes.
+    """
+
+    best: dict[str, tuple[str, float]]
+    absent: dict[str, str]
+    turns: dict[str, Turns] = field(default_factory=dict)
+    others_cpus: list[float] = field(default_factory=list)
 
 
 @dataclass
 class Known:
-    """What the first number of threads has shown of a problem."""
+    """What is known of a problem; the first number of threads decides what the others try."""
 
     sample: np.ndarray | None = None  # of cudml's result, which threads must not change
     slow: set[tuple[str, str]] = field(default_factory=set)
+    seen: dict[int, Seen] = field(default_factory=dict)  # by number of threads
 
 
 def first_call(device: Any, contender: Contender) -> tuple[Any, float]:
@@ -107,6 +129,56 @@ def fastest_copy(device: Any, problem: Problem, threads: int) -> tuple[str, Any,
     return way, calls[way], times[way]
 
 
+def first_visit(
+    device: Any, field: Field, arrays: Arrays, threads: int, known: Known
+) -> dict[str, tuple[Call, float]]:
+    """Verifies all ways and finds each library's fastest one, and the fastest copy."""
+    best = fastest_ways(device, verified(device, field, arrays, known), known)
+    best["copy"] = fastest_copy(device, arrays.problem, threads)
+    ways = {who: (way, seconds) for who, (way, _, seconds) in best.items()}
+    known.seen[threads] = Seen(ways, field.absent)
+    return {who: (call, seconds) for who, (_, call, seconds) in best.items()}
+
+
+def later_visit(
+    device: Any, field: Field, problem: Problem, threads: int, seen: Seen
+) -> dict[str, tuple[Call, float]]:
+    """The calls that the first visit chose, each made once."""
+    ways = {(one.library, one.way): partial(device.timed, one) for one in field.contenders}
+    copies = device.copies(problem, threads)
+    calls = {}
+    for who, (way, seconds) in seen.best.items():
+        call = copies[way] if who == "copy" else ways[who, way]()
+        device.clock(call, 1)
+        calls[who] = (call, seconds)
+    return calls
+
+
+def visit(device: Any, arrays: Arrays, threads: int, limits: Limits, known: Known) -> None:
+    """Times the fastest way of each library, and of copying, in turns."""
+    load = machine.OthersLoad()
+    device.set_threads(threads)
+    field = device.field(arrays, threads)
+    if threads in known.seen:
+        calls = later_visit(device, field, arrays.problem, threads, known.seen[threads])
+    else:
+        calls = first_visit(device, field, arrays, threads, known)
+    seen, visits = known.seen[threads], limits.visits
+    turns = interleaved(
+        calls,
+        math.ceil(limits.rounds / visits),
+        limits.seconds / visits,
+        device.clock,
+        steady=("copy", "cudml"),
+        least=limits.seconds / visits / 4,
+        fewest=math.ceil(FEWEST_ROUNDS / visits),
+    )
+    first = len(seen.turns["copy"].seconds) if seen.turns else 0
+    for who, taken in turns.items():
+        seen.turns.setdefault(who, Turns()).add(taken, first)
+    seen.others_cpus.append(load.cpus())
+
+
 def contender_facts(turns: Turns, copies: Turns, way: str, size: int) -> dict[str, Any]:
     time_of = spread(turns.seconds.values())
     share = spread(of_copy(turns, copies))
@@ -123,21 +195,10 @@ def contender_facts(turns: Turns, copies: Turns, way: str, size: int) -> dict[st
     }
 
 
-def measured(
-    device: Any, arrays: Arrays, threads: int, limits: Limits, known: Known
-) -> dict[str, Any]:
-    """The row: the fastest way of each library, and of copying, in turns."""
-    problem, load = arrays.problem, machine.OthersLoad()
-    device.set_threads(threads)
-    field = device.field(arrays, threads)
-    best = fastest_ways(device, verified(device, field, arrays, known), known)
-    best["copy"] = fastest_copy(device, problem, threads)
-    calls = {who: (call, seconds) for who, (_, call, seconds) in best.items()}
-    steady, least = ("copy", "cudml"), limits.seconds / 4
-    turns = interleaved(calls, limits.rounds, limits.seconds, device.clock, steady, least)
+def row(problem: Problem, threads: int, seen: Seen) -> dict[str, Any]:
     found = {
-        who: contender_facts(t, turns["copy"], best[who][0], problem.bytes)
-        for who, t in turns.items()
+        who: contender_facts(t, seen.turns["copy"], seen.best[who][0], problem.bytes)
+        for who, t in seen.turns.items()
     }
     ceiling = found.pop("copy")
     peers = {who: facts["ms"] for who, facts in found.items() if who != "cudml"}
@@ -147,10 +208,10 @@ def measured(
         "threads": threads,
         "ceiling": ceiling,
         "contenders": found,
-        "absent": {who: why for who, why in field.absent.items() if who not in found},
+        "absent": {who: why for who, why in seen.absent.items() if who not in found},
         "best_peer": peer,
         "ratio": peers[peer] / found["cudml"]["ms"] if peer else None,
-        "others_cpus": round(load.cpus(), 2),
+        "others_cpus": round(max(seen.others_cpus), 2),
     }
 
 

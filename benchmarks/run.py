@@ -18,6 +18,8 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +28,38 @@ import machine
 import report
 from bar import Bar
 from problems import MOST_BYTES, Problem, cross, problems
-from rows import Known, Limits, measured
+from rows import Known, Limits, row, visit
 
 ROUNDS, SECONDS = 15, 2.0
+VISITS = {"cpu": 3, "cuda": 1}  # with PyTorch's compiler a visit is dear, and a GPU is steady
 
 
 def all_rows(
     device: Any, suite: list[Problem], threads: list[int], limits: Limits
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    rows, problems_met = [], []
+    """Goes through the whole suite once for each visit; rows are printed in the last one."""
+    rows, failures = [], {}
+    known = {problem.name: Known() for problem in suite}
     print(report.HEADER)
-    with Bar(len(suite) * len(threads)) as bar:
-        for problem in suite:
+    with Bar(limits.visits * len(suite) * len(threads)) as bar:
+        for number, problem in product(range(limits.visits), suite):
+            if problem.name in failures:
+                continue
+            is_last = number == limits.visits - 1
             try:
-                arrays, known = device.arrays(problem), Known()
+                arrays = device.arrays(problem)
                 for n in threads:
                     bar.step(f"{problem.name}, {n} threads")
-                    rows.append(measured(device, arrays, n, limits, known))
-                    bar.done(report.line(rows[-1]))
+                    visit(device, arrays, n, limits, known[problem.name])
+                    if is_last:
+                        rows.append(row(problem, n, known[problem.name].seen[n]))
+                    bar.done(report.line(rows[-1]) if is_last else "")
             except (AssertionError, ImportError) as error:
-                problems_met.append(f"{problem.name}: {error}")
-                bar.done(f"! {problems_met[-1]}")
+                failures[problem.name] = f"{problem.name}: {error}"
+                bar.done(f"! {failures[problem.name]}")
             finally:
                 arrays = None
-    return rows, problems_met
+    return rows, list(failures.values())
 
 
 def arguments() -> argparse.Namespace:
@@ -64,6 +74,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of turns ({ROUNDS})")
     late = f"after which a row's rounds end early ({SECONDS})"
     parser.add_argument("--seconds", type=float, default=SECONDS, help=late)
+    parser.add_argument(
+        "--visits", type=int, help="to each case, in which it has part of its rounds"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
     parser.add_argument("--list", action="store_true", help="print the problems and stop")
     return parser.parse_args()
@@ -130,7 +143,7 @@ def main() -> int:
         return 2
     threads = [int(n) for n in options.threads.split(",")] if options.backend == "cpu" else [0]
     print(f"{facts['device']}; {', '.join(f'{k} {v}' for k, v in facts['versions'].items())}\n")
-    limits = Limits(options.rounds, options.seconds)
+    limits = Limits(options.rounds, options.seconds, options.visits or VISITS[options.backend])
     rows, failed = all_rows(device, suite, threads, limits)
     others, seconds = load.cpus(), time.perf_counter() - begin
     print("", *report.summary(rows), sep="\n")
@@ -139,9 +152,15 @@ def main() -> int:
     if failed:
         print("\nNot measured:", *failed, sep="\n  ")
     if options.json:
-        limits_said = {"rounds": limits.rounds, "seconds": limits.seconds, "full": options.full}
-        run = {"backend": options.backend, "took": seconds, "others_cpus": others, **limits_said}
-        said = {**facts, **run, "failed": failed, "means": report.means(rows), "rows": rows}
+        run = {"backend": options.backend, "took": seconds, "others_cpus": others, **asdict(limits)}
+        said = {
+            **facts,
+            **run,
+            "full": options.full,
+            "failed": failed,
+            "means": report.means(rows),
+            "rows": rows,
+        }
         options.json.write_text(written(said))
     return 1 if failed else 0
 

@@ -139,6 +139,15 @@ def test_slow_ones_take_fewer_turns() -> None:
     assert turns == {"quick": 15, "slow": 4, "hopeless": 1}
 
 
+def test_visits_are_joined_round_by_round() -> None:
+    """A contender that pauses in some rounds keeps meeting the copy of its own rounds."""
+    copy, slow = measure.Turns({0: 1.0, 1: 2.0}), measure.Turns({0: 4.0})
+    copy.add(measure.Turns({0: 3.0, 1: 5.0}), 2)
+    slow.add(measure.Turns({0: 6.0}), 2)
+    assert slow.seconds == {0: 4.0, 2: 6.0}
+    assert measure.of_copy(slow, copy) == [1 / 4, 3 / 6]
+
+
 def test_wrong_outputs_are_found() -> None:
     problem = only("33 reflect, folding")
     arrays = arrays_of.numpy_arrays(problem)
@@ -230,6 +239,8 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, 
         "2",
         "--seconds",
         "0",
+        "--visits",
+        "2",
         "--peers",
         "NumPy",
     ]
