@@ -55,9 +55,10 @@ class PackedRows {
  private:
   using Sums = GroupSums<kMostRows>;
 
-  /// One thread's space for what is not packed floats already.
+  /// One thread's space for what is not packed floats already, and where a batch stands.
   struct Buffers {
     alignas(64) float scale[kStretch], bias[kStretch];
+    Offsets at[kMostRows];
   };
 
   bool streams() const {
@@ -96,20 +97,47 @@ class PackedRows {
     return Walk(x_axes_, x_rank_ - 1, position / x_axes_[x_rank_ - 1].size, group).offsets().x;
   }
 
+  [[gnu::always_inline]] RowSums sums_of_chunk(const Offsets& group, int64_t c, float guess) const {
+    const int64_t first = c * kStretch, n = std::min(kStretch, plan_.group_size - first);
+    if (x_rank_ > 1) return sums_of_pieces(group, first, n, guess);
+    RowSums sums;  // in registers, since nothing takes its address
+    sums.add(x_ + group.x + first, n, broadcast(guess));
+    return sums;
+  }
+
+  [[gnu::noinline]] RowSums sums_of_pieces(const Offsets& group, int64_t first, int64_t n,
+                                           float guess) const {
+    RowSums sums;
+    for_pieces(x_axes_, x_rank_, group, first, n, [&](const Offsets& at, int64_t, int64_t length) {
+      sums.add(x_ + at.x, length, broadcast(guess));
+    });
+    return sums;
+  }
+
   /// Adds the sums of chunk c of a group to `sum` and `square`.
   void add_chunk(const Offsets& group, int64_t c, float guess, double& sum, double& square) const {
-    const int64_t first = c * kStretch, n = std::min(kStretch, plan_.group_size - first);
-    RowSums sums;
-    const Floats guesses = broadcast(guess);
-    if (x_rank_ == 1)
-      sums.add(x_ + group.x + first, n, guesses);
-    else
-      for_pieces(x_axes_, x_rank_, group, first, n,
-                 [&](const Offsets& at, int64_t, int64_t length) {
-                   sums.add(x_ + at.x, length, guesses);
-                 });
-    sum += sums.total();
-    square += sums.total_square();
+    const RowSums sums = sums_of_chunk(group, c, guess);
+    sum += sum_of_lanes(sums.lanes());
+    square += sum_of_lanes(sums.square_lanes());
+  }
+
+  /// Groups of one chunk each: what is computed from their lanes is computed together. Rows are
+  /// still read one after the other, as the processor foresees it.
+  void sum_short_groups(const Offsets* group, int64_t count, Sums& sums) const {
+    for (int64_t first = 0; first < count; first += kFloats) {
+      const int64_t n = std::min(kFloats, count - first);
+      Floats guesses[kFloats], sum[kFloats], square[kFloats];
+      for (int64_t i = 0; i < kFloats; ++i) {
+        const float one = i < n ? guess(group[first + i]) : 0;
+        const RowSums row = i < n ? sums_of_chunk(group[first + i], 0, one) : RowSums{};
+        guesses[i] = Floats{one};
+        sum[i] = row.lanes();
+        square[i] = row.square_lanes();
+      }
+      store_vector(sums.guess + first, sums_of_lanes(guesses));
+      store_doubles(sums.sum + first, sums_of_lanes(sum));
+      store_doubles(sums.square + first, sums_of_lanes(square));
+    }
   }
 
   void sum_group(const Offsets& group, Sums& sums, int64_t i) const {
@@ -122,14 +150,10 @@ class PackedRows {
   /// `more` groups of this thread follow the batch.
   void run_batch(Walk& group, int64_t count, int64_t more, Buffers& buffers) const {
     Sums sums;
-    Offsets at[kMostRows];
-    for (int64_t i = 0; i < count; ++i, group.advance()) {
-      at[i] = group.offsets();
-      sums.guess[i] = guess(at[i]);
-      sum_group(at[i], sums, i);
-    }
+    Offsets* const at = buffers.at;
+    for (int64_t i = 0; i < count; ++i, group.advance()) at[i] = group.offsets();
     Coefficients<kMostRows> coefficients;
-    if (!sums.finish(plan_, count, coefficients))
+    if (!finish_batch(at, count, sums, coefficients))
       for (int64_t i = 0; i < count; ++i) {
         if (sums.correct_guess(plan_, i)) continue;
         sum_group(at[i], sums, i);
@@ -137,6 +161,19 @@ class PackedRows {
       }
     for (int64_t i = 0; i < count; ++i)
       normalize(at[i], coefficients, i, 0, plan_.group_size, i < more ? step(count) : 0, buffers);
+  }
+
+  bool finish_batch(const Offsets* at, int64_t count, Sums& sums,
+                    Coefficients<kMostRows>& coefficients) const {
+    if (chunks_ == 1 && count >= kFloats / 2) {
+      sum_short_groups(at, count, sums);
+      return sums.finish(plan_, count, coefficients);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      sums.guess[i] = guess(at[i]);
+      sum_group(at[i], sums, i);
+    }
+    return sums.finish_singly(plan_, count, coefficients);
   }
 
   /// From a row to the one `count` rows on, where that is read ahead; else 0.
@@ -156,7 +193,7 @@ class PackedRows {
     sum_parts(sums.get(), parts.get());
     bool are_good = true;
     for (int64_t g = 0; g < plan_.groups; ++g)
-      if (!sums[size_t(g)].finish(plan_, 1, coefficients[size_t(g)]))
+      if (!sums[size_t(g)].finish_singly(plan_, 1, coefficients[size_t(g)]))
         are_good &= sums[size_t(g)].correct_guess(plan_, 0);
     if (!are_good) {
       sum_parts(sums.get(), parts.get());

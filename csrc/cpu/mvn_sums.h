@@ -26,31 +26,34 @@ struct Coefficients {
 /// Sums over each of kMost groups of plan.group_size numbers: of x - guess and of its square.
 template <int64_t kMost>
 struct GroupSums {
+  static_assert(kMost % kDoubles == 0);
   alignas(64) float guess[kMost];
   alignas(64) double sum[kMost], square[kMost];
 
-  /// Coefficients of groups [0, count), and whether all guesses were good: within two deviations of
-  /// the mean. The sum of squares about the guess is then at most five times that about the mean,
-  /// and loses as many units in the last place. NaN and infinities fail.
+  /// Coefficients of groups [0, count), and whether all guesses were good. All at once, which suits
+  /// numbers that were written as vectors: others, read as such a moment later, are waited for.
   bool finish(const MvnPlan& plan, int64_t count, Coefficients<kMost>& result) const {
-    const auto n = double(plan.group_size);
-    const double epsilon = plan.epsilon;
-    const bool use_mean = plan.use_mean, use_variance = plan.use_variance;
-    int64_t bad = 0;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) {
-      const double delta = use_mean ? sum[i] / n : 0;
-      const double variance = square[i] / n - delta * delta;
-      const double mean = double(guess[i]) + delta;
-      const auto pivot = static_cast<float>(mean);
-      const double factor = use_variance ? 1 / std::sqrt(variance + epsilon) : 1;
-      const double rest = double(pivot) - mean;
-      bad += delta * delta <= 4 * variance ? 0 : 1;
-      result.pivot[i] = pivot;
-      result.factor[i] = static_cast<float>(factor);
-      result.shift[i] = rest == 0 ? 0 : static_cast<float>(rest * factor);
+    auto are_good = kDoubleIndices == kDoubleIndices;
+    for (int64_t i = 0; i < count; i += kDoubles) {  // the last lanes may stand for no group
+      HalfFloats pivot, factor, shift;
+      are_good &=
+          finish_lanes(plan, load_vector<Doubles>(sum + i), load_vector<Doubles>(square + i),
+                       load_vector<HalfFloats>(guess + i), pivot, factor, shift) |
+          (kDoubleIndices >= count - i);
+      store_vector(result.pivot + i, pivot);
+      store_vector(result.factor + i, factor);
+      store_vector(result.shift + i, shift);
     }
-    return bad == 0 || !use_mean;
+    return all_of(are_good) || !plan.use_mean;
+  }
+
+  /// The same, one by one.
+  bool finish_singly(const MvnPlan& plan, int64_t count, Coefficients<kMost>& result) const {
+    bool are_good = true;
+    for (int64_t i = 0; i < count; ++i)
+      are_good &= finish_lanes(plan, sum[i], square[i], guess[i], result.pivot[i], result.factor[i],
+                               result.shift[i]);
+    return are_good || !plan.use_mean;
   }
 
   /// Whether group i's guess was good; if not, the mean takes its place.
@@ -70,6 +73,26 @@ struct GroupSums {
     result.pivot[i] = n.pivot;
     result.factor[i] = n.factor;
     result.shift[i] = n.delta == 0 ? 0 : -n.delta * n.factor;
+  }
+
+ private:
+  /// D is double or a vector of them, F float or as many. Returns whether the guess was within two
+  /// deviations of the mean: the sum of squares about it is then at most five times that about the
+  /// mean, and loses as many units in the last place. NaN and infinities fail.
+  template <class D, class F>
+  static auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot, F& factor,
+                           F& shift) {
+    const auto n = double(plan.group_size);
+    const D zero = {}, one = zero + 1;
+    const D delta = plan.use_mean ? D(sum / n) : zero;
+    const D variance = square / n - delta * delta;
+    const D mean = as_doubles(guess) + delta;
+    const D inverse = plan.use_variance ? D(one / root(variance + double(plan.epsilon))) : one;
+    pivot = as_floats(mean);
+    factor = as_floats(inverse);
+    const D rest = as_doubles(pivot) - mean;
+    shift = as_floats(rest == 0 ? zero : D(rest * inverse));
+    return delta * delta <= 4 * variance;
   }
 };
 
@@ -107,8 +130,8 @@ struct RowSums {
     square[1] = q1 + q3;
   }
 
-  float total() const { return sum_of_lanes(sum[0] + sum[1]); }
-  float total_square() const { return sum_of_lanes(square[0] + square[1]); }
+  Floats lanes() const { return sum[0] + sum[1]; }
+  Floats square_lanes() const { return square[0] + square[1]; }
 };
 
 /// Adds rows x[r] - guess and its square for r in [0, kRows) to the columns' sums.

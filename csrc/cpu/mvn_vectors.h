@@ -1,6 +1,9 @@
 // Vectors of float in and out of rows of float, Float16 and BFloat16, on processors with AVX2.
 #pragma once
 
+#include <cmath>
+#include <utility>
+
 #include "core/scalar.h"
 #include "cpu/stream.h"
 
@@ -192,6 +195,65 @@ inline float sum_of_lanes(Floats v) {
   const auto four = halves_added<Vector<float, 16>>(eight);
   const auto two = halves_added<Vector<float, 8>>(four);
   return two[0] + two[1];
+}
+
+/// Adds the halves of each block of kBlock lanes, of a's blocks and then of b's.
+template <int kBlock, int... kLane>
+inline Floats blocks_halved(Floats a, Floats b, std::integer_sequence<int, kLane...>) {
+  constexpr int kHalf = kBlock / 2;
+  return __builtin_shufflevector(a, b, kLane / kHalf * kBlock + kLane % kHalf...) +
+         __builtin_shufflevector(a, b, kLane / kHalf * kBlock + kLane % kHalf + kHalf...);
+}
+
+/// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i], which is overwritten.
+template <int kBlock = int(kFloats)>
+inline Floats sums_of_lanes(Floats* v) {
+  if constexpr (kBlock == 1) {
+    return v[0];
+  } else {
+    for (int i = 0; i < kBlock / 2; ++i)
+      v[i] = blocks_halved<kBlock>(v[2 * i], v[2 * i + 1],
+                                   std::make_integer_sequence<int, int(kFloats)>{});
+    return sums_of_lanes<kBlock / 2>(v);
+  }
+}
+
+using Doubles = Vector<double>;
+using HalfFloats = Vector<float, kVectorBytes / 2>;
+constexpr int64_t kDoubles = kLanes<double>;
+#if defined(__AVX512F__)
+constexpr Vector<int64_t> kDoubleIndices = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+constexpr Vector<int64_t> kDoubleIndices = {0, 1, 2, 3};
+#endif
+
+inline Doubles as_doubles(HalfFloats v) { return __builtin_convertvector(v, Doubles); }
+inline HalfFloats as_floats(Doubles v) { return __builtin_convertvector(v, HalfFloats); }
+inline double as_doubles(float v) { return v; }
+inline float as_floats(double v) { return static_cast<float>(v); }
+
+/// kFloats of them.
+inline void store_doubles(double* p, Floats v) {
+  HalfFloats half[2];
+  std::memcpy(half, &v, sizeof v);
+  store_vector(p, as_doubles(half[0]));
+  store_vector(p + kDoubles, as_doubles(half[1]));
+}
+
+inline double root(double v) { return std::sqrt(v); }
+inline Doubles root(Doubles v) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_pd(0xff, v);
+#else
+  return _mm256_sqrt_pd(v);
+#endif
+}
+
+/// Whether all lanes of a comparison hold.
+inline bool all_of(Vector<int64_t> mask) {
+  int64_t all = -1;
+  for (int64_t i = 0; i < kDoubles; ++i) all &= mask[i];
+  return all != 0;
 }
 
 }  // namespace
