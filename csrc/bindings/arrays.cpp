@@ -1,6 +1,7 @@
 // NumPy arrays to tensors and back; other libraries' go to exchange.h.
 #include "bindings/arrays.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,19 @@ Dtype require_dtype(const char* op, const char* field, const char* name, const p
   return *dtype;
 }
 
+/// ml_dtypes registers its type with NumPy under a number that holds for the whole process. The
+/// name tells which type that is, at the price of a Python call, so it is asked for once.
+bool is_bfloat16(const py::dtype& dtype) {
+  constexpr int kFirstRegistered = 256;
+  static std::atomic<int> known{0};
+  const int number = dtype.num();
+  if (number < kFirstRegistered || dtype.itemsize() != 2) return false;
+  if (number == known.load(std::memory_order_relaxed)) return true;
+  if (utf8(py::str(dtype.attr("name"))) != "bfloat16") return false;
+  known.store(number, std::memory_order_relaxed);
+  return true;
+}
+
 }  // namespace
 
 std::optional<Dtype> dtype_from_numpy(const py::handle& handle) {
@@ -90,9 +104,7 @@ std::optional<Dtype> dtype_from_numpy(const py::handle& handle) {
                          : Dtype::int64;
     default: break;
   }
-  // ml_dtypes registers its type under kind 'V' or 'f'; the name tells it from structures.
-  if (size == 2 && utf8(py::str(dtype.attr("name"))) == "bfloat16") return Dtype::bfloat16;
-  return std::nullopt;
+  return is_bfloat16(dtype) ? std::optional(Dtype::bfloat16) : std::nullopt;
 }
 
 std::optional<Dtype> dtype_named(std::string_view name) {
