@@ -65,7 +65,7 @@ class PackedRows {
     const int64_t piece = inner_.size * int64_t(sizeof(T));
     const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0;
     return (piece >= 2048 || has_whole_lines) &&
-           is_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
+           is_copy_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
   }
 
   /// Scale or bias as floats where all groups share a row of it, else null.

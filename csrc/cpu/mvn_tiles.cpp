@@ -50,7 +50,7 @@ class Tiles {
     parts_ = (rows_ + part_rows_ - 1) / part_rows_;
     tasks_ = plan.groups * fold / columns_.size * blocks_;
     is_streamed_ = (row_bytes >= 2048 || (row_bytes % 64 == 0 && bytes_to_line(y_) == 0)) &&
-                   is_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
+                   is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
   }
 
   void run() const {

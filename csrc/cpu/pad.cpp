@@ -133,7 +133,7 @@ void pad_as(const PadPlan& plan, const T* x, T* y) {
   const LineWriter<T> writer(line, value);
   const int64_t packed = packed_elements(plan);
   const bool is_long = line.axis.out * line.run * int64_t(sizeof(T)) >= kStreamedLine;
-  if (packed > 0 && is_long && is_streamed(packed * int64_t(sizeof(T))))
+  if (packed > 0 && is_long && is_copy_streamed(packed * int64_t(sizeof(T))))
     return stream_all(plan, x, y, line, writer);
   write_all(plan, x, y, line.outer_rank, line.run, writer);
 }

@@ -201,7 +201,7 @@ int64_t stream_bytes_from_environment() {
   return *end == '\0' && bytes >= 0 ? bytes : -1;
 }
 
-/// The second-level cache of one core.
+/// What one core has at the second level.
 int64_t level2_bytes() {
   constexpr int64_t kUsual = 1 << 20;
 #ifdef _SC_LEVEL2_CACHE_SIZE
@@ -210,6 +210,22 @@ int64_t level2_bytes() {
 #else
   return kUsual;
 #endif
+}
+
+/// What cores share at the third level, if there is one; virtual machines may make it up.
+int64_t level3_bytes() {
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  static const int64_t found = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::max<int64_t>(found, 0);
+#else
+  return 0;
+#endif
+}
+
+/// CUDML_STREAM_BYTES, or else `usual`.
+int64_t stream_bytes(int64_t usual) {
+  static const int64_t forced = stream_bytes_from_environment();
+  return forced >= 0 ? forced : usual;
 }
 
 std::atomic<int>& chosen_threads() {
@@ -223,10 +239,14 @@ int num_threads() { return chosen_threads(); }
 
 void set_num_threads(int n) { chosen_threads() = std::clamp(n, 1, kMaxThreads); }
 
-bool is_streamed(int64_t output_bytes) {
-  static const int64_t forced = stream_bytes_from_environment();
-  if (forced >= 0) return output_bytes >= forced;
-  return output_bytes >= 2 * level2_bytes() * num_threads();
+bool is_streamed(int64_t bytes) {
+  return bytes >= stream_bytes(2 * level2_bytes() * num_threads());
+}
+
+bool is_copy_streamed(int64_t bytes) {
+  // A part of the third level, but no more than goes with the threads' own: others use it too.
+  const int64_t own = level2_bytes() * num_threads();
+  return bytes >= stream_bytes(std::max(2 * own, std::min(8 * own, level3_bytes() / 2)));
 }
 
 void parallel_ranges(int64_t tasks, int64_t bytes, Task task, const void* context) {

@@ -11,10 +11,13 @@ namespace cudml::cpu {
 int num_threads();
 void set_num_threads(int n);
 
-/// Whether outputs of so many bytes are written past the caches: from twice the second-level
-/// caches of the threads on, or from CUDML_STREAM_BYTES. Not from the third level's size, which
-/// virtual machines make up.
-bool is_streamed(int64_t output_bytes);
+/// Whether outputs of so many bytes are written past the caches, and inputs of so many bytes read
+/// ahead: from twice the second-level caches of the threads on, or from CUDML_STREAM_BYTES.
+bool is_streamed(int64_t bytes);
+
+/// The same for operators whose outputs are as large as their inputs: what a third level keeps of
+/// those is worth more than what the stores past it save.
+bool is_copy_streamed(int64_t bytes);
 
 /// Runs task(context, begin, end) over disjoint ranges that cover [0, tasks).
 void parallel_ranges(int64_t tasks, int64_t bytes,
