@@ -29,6 +29,16 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         (1, 3, 12, 9),
         {"window_size": (4, 3), "start_padding": (0, 2), "end_padding": (3, 0)},
     ),
+    "pairs": ((2, 3, 9, 130), {"window_size": (3, 2), "strides": 2}),
+    "pairs and one before": (
+        (2, 5, 8, 66),
+        {"window_size": 3, "strides": 2, "start_padding": 1},
+    ),
+    "pairs and one after": ((2, 5, 7, 143), {"window_size": (2, 3), "strides": 2}),
+    "pairs in volumes": (
+        (1, 2, 6, 7, 34),
+        {"window_size": 2, "strides": 2, "start_padding": (1, 1, 0)},
+    ),
     "rows in parts": ((1, 2, 3, 9001), {"window_size": 3, "strides": (1, 2), "start_padding": 1}),
     "stride 4": ((2, 3, 5000), {"window_size": 5, "strides": 4, "start_padding": 2}),
     "stride 4, dilated": ((1, 3, 4, 77), {"window_size": 3, "strides": 4, "dilations": (1, 3)}),
@@ -98,6 +108,18 @@ def test_averages_and_norms(name: str, dtype: str) -> None:
     for include in (False, True):
         agree("average_pooling", x, include_padding=include, **CASES[name][1])
     agree("lp_pooling", x, p=2, **CASES[name][1])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("lanes", [9, 33, 96, 600, 2100])
+def test_planes_of_neighbouring_channels(lanes: int, dtype: str) -> None:
+    """One window over each plane, whose taps are rows of channels: short, long, in parts."""
+    for kind in ("special", "exact"):
+        x = channels_last(data((2, lanes, 5, 7), dtype, seed=lanes, kind=kind))
+        agree("max_pooling", x, (5, 7))
+        if kind == "exact":
+            agree("average_pooling", x, (5, 7))
 
 
 def test_layouts_of_results_may_differ() -> None:

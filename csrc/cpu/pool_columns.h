@@ -1,6 +1,8 @@
 // The columns of a joined line: windows along the innermost axis become one value each.
 #pragma once
 
+#include <algorithm>
+
 #include "cpu/pool_lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -32,6 +34,18 @@ struct Ahead {
       for (int64_t i = 0; i < step; i += 64) __builtin_prefetch(at + r * pitch + i, 0, 2);
     at += step;
   }
+  /// Four lines of each piece into the first cache. Inline: GCC drops calls that only prefetch.
+  [[gnu::always_inline]] void fetch_near() {
+    if (rows > 0) fetch_four(at);
+    for (int64_t r = 1; r < rows; ++r) fetch_four(at + r * pitch);
+    at += step;
+  }
+  [[gnu::always_inline]] static void fetch_four(const char* p) {
+    __builtin_prefetch(p);
+    __builtin_prefetch(p + 64);
+    __builtin_prefetch(p + 128);
+    __builtin_prefetch(p + 192);
+  }
 };
 
 // Every function writes the joined values of whole windows to `out`, in whole vectors: `line` and
@@ -52,6 +66,39 @@ void join_flat(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
     }
 }
 
+/// Lines that follow each other without padding between. For each value of `segment` ones, whole
+/// lines, `numbers` tells the column, counted from `start` columns before the first.
+template <class V>
+struct PackedLines {
+  using Number = IntegerLike<V>;
+  const V* numbers;  // Number by their bits
+  int64_t segment, start, in;
+};
+
+/// Stride 1 on packed lines: out[i] = join of line[i + (k - start) * shift], where what stands in
+/// another line is `none`.
+template <int kTaps, class Join, class V>
+void join_packed(const V* line, const ColumnShape& s, const PackedLines<V>& p, V none, V* out,
+                 Ahead ahead) {
+  using Number = typename PackedLines<V>::Number;
+  using Numbers = Vector<std::make_unsigned_t<Number>>;
+  const int64_t count = kTaps ? kTaps : s.window, shift = s.dilation * s.lanes, n = s.values();
+  const auto nothing = all_lanes(none);
+  const auto in = Numbers{} + std::make_unsigned_t<Number>(p.in);
+  line -= p.start * s.lanes;
+  for (int64_t from = 0; from < n; from += p.segment, line += p.segment, out += p.segment)
+    for (int64_t i = 0; i < std::min(p.segment, n - from); i += kLanes<V>) {
+      auto at = load_vector<Numbers>(p.numbers + i);
+      auto v = at < in ? load_vector<Vector<V>>(line + i) : nothing;
+      for (int64_t k = 1; k < count; ++k) {
+        at += std::make_unsigned_t<Number>(s.dilation);
+        v = Join::join(v, at < in ? load_vector<Vector<V>>(line + i + k * shift) : nothing);
+      }
+      store_vector(out + i, v);
+      ahead.fetch();
+    }
+}
+
 /// Stride 2, one lane: out[i] = join of line[2 * i + k * dilation].
 template <int kTaps, class Join, class V>
 void join_second(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
@@ -60,8 +107,8 @@ void join_second(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
     for (int64_t i = 0; i < n; i += kLanes<V>) {
       const V* const at = line + 2 * i;
       auto v = every_second<0>(at);
-      if constexpr (kTaps > 1) v = Join::join(v, every_second<1>(at));
-      if constexpr (kTaps == 3) v = Join::join(v, every_second<0>(at + 2));
+      if constexpr (kTaps == 3)
+        v = Join::join(Join::join(v, every_second<1>(at)), every_second<0>(at + 2));
       if constexpr (kTaps == 0)
         for (int64_t k = 1; k < s.window; ++k)
           v = Join::join(v, every_second<0>(at + k * s.dilation));
@@ -143,13 +190,11 @@ void join_columns_of_lanes(const V* line, const ColumnShape& s, V* out, Ahead ah
 template <class Join, class V>
 void join_columns(const V* line, const ColumnShape& s, V* room, V* out, Ahead ahead) {
   if (s.stride == 1 || s.columns == 1) {
-    if (s.window == 2) return join_flat<2, Join>(line, s, out, ahead);
     if (s.window == 3) return join_flat<3, Join>(line, s, out, ahead);
     return join_flat<0, Join>(line, s, out, ahead);
   }
   if (s.lanes > 1) return join_columns_of_lanes<Join>(line, s, out, ahead);
   if (s.stride == 2) {
-    if (s.dilation == 1 && s.window == 2) return join_second<2, Join>(line, s, out, ahead);
     if (s.dilation == 1 && s.window == 3) return join_second<3, Join>(line, s, out, ahead);
     return join_second<0, Join>(line, s, out, ahead);
   }

@@ -44,15 +44,18 @@ struct MaxFinish {
 template <class T>
 struct AverageFinish {
   using V = Acc<T>;
-  std::vector<V> columns;  // taps that count along a row of outputs, where they differ
-  V column = 1;            // else the number for all of them
+  std::vector<V> columns;  // taps that count along `repeats` rows of outputs, where they differ
+  int64_t width = 0, repeats = 1;
+  V column = 1;  // else the number for all of them
 
   void prepare(const PoolPlan& p) {
     const PoolAxis& w = p.axis[2];
     const Interior whole = interior_of(w, 0, w.out);
     column = V(w.window);
     if (whole.from == 0 && whole.to == w.out) return;
-    columns.assign(size_t(w.out + kSlack), column);
+    width = w.out;
+    repeats = std::max<int64_t>(1, 8 * kLanes<V> / width);
+    columns.assign(size_t(repeats * width + kSlack), column);
     for (int64_t o = 0; o < w.out; ++o) {
       if (o == whole.from) o = whole.to;
       if (o == w.out) break;
@@ -61,6 +64,7 @@ struct AverageFinish {
     }
     if (std::all_of(columns.begin(), columns.begin() + w.out, [&](V n) { return n == column; }))
       columns.clear();
+    for (size_t i = size_t(width); i < columns.size(); ++i) columns[i] = columns[i - size_t(width)];
   }
 
   template <class Op, class Again>
@@ -68,12 +72,16 @@ struct AverageFinish {
     const V rows = std::max(V{1}, V(run.rows));
     if (columns.empty()) return divide(op, values, rows * column, to, run.values());
     const V* const at = columns.data() + run.first;
-    for (int64_t r = 0; r < run.lines; ++r, values += run.n * run.lanes, to += run.n * run.lanes) {
-      for (int64_t j = 0; run.lanes > 1 && j < run.n; ++j)
+    const int64_t once = run.lanes == 1 && run.n == width ? repeats : 1;
+    for (int64_t r = 0; r < run.lines; r += once) {
+      const int64_t n = std::min(once, run.lines - r) * run.n;
+      for (int64_t j = 0; run.lanes > 1 && j < n; ++j)
         divide(op, values + j * run.lanes, rows * at[j], to + j * run.lanes, run.lanes);
-      for (int64_t i = 0; run.lanes == 1 && i < run.n; i += kLanes<V>)
+      for (int64_t i = 0; run.lanes == 1 && i < n; i += kLanes<V>)
         op.store(to + i,
                  load_vector<Vector<V>>(values + i) / (rows * load_vector<Vector<V>>(at + i)));
+      values += n * run.lanes;
+      to += n * run.lanes;
     }
   }
 

@@ -30,6 +30,13 @@ inline Vector<V> all_lanes(V value) {
   return Vector<V>{} + value;
 }
 
+/// Signed integers as large as V.
+template <class V>
+using IntegerLike =
+    std::conditional_t<sizeof(V) == 8, int64_t,
+                       std::conditional_t<sizeof(V) == 4, int32_t,
+                                          std::conditional_t<sizeof(V) == 2, int16_t, int8_t>>>;
+
 /// kLanes<float> elements from p on.
 inline Vector<float> load_floats(const float* p) { return load_vector<Vector<float>>(p); }
 

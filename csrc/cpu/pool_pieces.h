@@ -65,7 +65,11 @@ void run_pieces(const Pool& pool, const PoolPlan& plan, const TaskSpace& space, 
 
 template <class Pool>
 void run_windows(const Pool& pool, const PoolPlan& plan) {
-  const TaskSpace space = make_tasks(plan, Pool::kLane, Pool::kChunk);
+  constexpr int64_t kLeastChunk = 512;
+  int64_t chunk = Pool::kChunk;
+  while (chunk > kLeastChunk && make_tasks(plan, Pool::kLane, chunk).count() < kFewTasks)
+    chunk /= 2;
+  const TaskSpace space = make_tasks(plan, Pool::kLane, chunk);
   const int64_t pieces = std::min(kMostPieces, most_taps(plan, 3) / kPiece);
   if (space.count() < kFewTasks && pieces > 1) return run_pieces(pool, plan, space, pieces);
   parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {

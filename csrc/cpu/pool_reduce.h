@@ -174,7 +174,13 @@ template <int kRows, class Op>
 inline Vector<typename Op::V> join_vectors(const Op& op, const typename Op::Element* const* rows,
                                            int64_t count, int64_t at) {
   auto v = op.load(rows[0] + at);
-  for (int64_t r = 1; r < (kRows ? kRows : count); ++r) v = Op::join(v, op.load(rows[r] + at));
+  if constexpr (kRows > 1) {
+    v = Op::join(v, op.load(rows[1] + at));
+    if constexpr (kRows > 2) v = Op::join(v, op.load(rows[2] + at));
+    static_assert(kRows <= 3);
+  } else {
+    for (int64_t r = 1; r < (kRows ? kRows : count); ++r) v = Op::join(v, op.load(rows[r] + at));
+  }
   return v;
 }
 
@@ -190,12 +196,12 @@ inline int64_t join_whole_vectors(const Op& op, const typename Op::Element* cons
     store_vector(line + i, v);
   };
   int64_t i = 0;
-  if constexpr (kRows == 0) {
+  if constexpr (kRows < 2) {
     for (; i + 4 * kStep <= n; i += 4 * kStep) {
       const auto* row = rows[0] + at + i;
       auto a = op.load(row), b = op.load(row + kStep), c = op.load(row + 2 * kStep);
       auto d = op.load(row + 3 * kStep);
-      for (int64_t r = 1; r < count; ++r) {
+      for (int64_t r = 1; r < (kRows ? kRows : count); ++r) {
         row = rows[r] + at + i;
         a = Op::join(a, op.load(row));
         b = Op::join(b, op.load(row + kStep));
@@ -245,7 +251,6 @@ void join_rows(const Op& op, const typename Op::Element* const* rows, int64_t co
                int64_t n, const typename Op::Element* end, typename Op::V* line) {
   if (count == 2) return join_group<2, false>(op, rows, count, at, n, end, line);
   if (count == 3) return join_group<3, false>(op, rows, count, at, n, end, line);
-  if (count == 4) return join_group<4, false>(op, rows, count, at, n, end, line);
   join_group<0, false>(op, rows, std::min(kRowsAtOnce, count), at, n, end, line);
   for (int64_t r = kRowsAtOnce; r < count; r += kRowsAtOnce)
     join_group<0, true>(op, rows + r, std::min(kRowsAtOnce, count - r), at, n, end, line);

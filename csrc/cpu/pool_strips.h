@@ -52,6 +52,14 @@ inline int64_t even_part(int64_t n, int64_t most) {
   return (n + parts - 1) / parts;
 }
 
+/// Gives a strip as many rows and planes as `lines` lines are.
+inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
+  s.rows = even_part(p.axis[1].out, std::max<int64_t>(1, lines));
+  s.stack = 1;
+  if (s.planes == 1 && s.rows == p.axis[1].out && p.axis[0].out == 1)
+    s.stack = std::min(p.batch[1], std::max<int64_t>(1, lines / s.rows));
+}
+
 /// `values` is what all lines hold, `piece` what may be written at once.
 inline StripShape strip_shape(const PoolPlan& p, int64_t values, int64_t piece) {
   const PoolAxis& w = p.axis[2];
@@ -72,10 +80,7 @@ inline StripShape strip_shape(const PoolPlan& p, int64_t values, int64_t piece) 
   s.outputs = even_part(w.out, most);
   if (s.outputs < w.out || s.lanes < s.planes) return s;
   const int64_t line = line_pitch(((w.out - 1) * w.stride + s.span) * s.lanes);
-  const int64_t lines = std::min({kMostLines, values / line, piece / (w.out * s.lanes)});
-  s.rows = even_part(p.axis[1].out, std::max<int64_t>(1, lines));
-  if (s.planes == 1 && s.rows == p.axis[1].out && p.axis[0].out == 1)
-    s.stack = std::min(p.batch[1], std::max<int64_t>(1, lines / s.rows));
+  stack_lines(p, std::min({kMostLines, values / line, piece / (w.out * s.lanes)}), s);
   return s;
 }
 

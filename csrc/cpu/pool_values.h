@@ -6,6 +6,35 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// Steps of 1 from and to rows of the same length without gaps: rows are one long line.
+template <class V>
+bool joins_planes(const PoolPlan& p, const StripShape& s) {
+  const PoolAxis& w = p.axis[2];
+  return w.stride == 1 && w.out == w.in && s.outputs == w.out && p.axis[1].stride == 1 &&
+         p.axis[1].out > 1 && p.x.space[2] == s.lanes && p.x.space[1] == w.in * s.lanes &&
+         w.start < s.span && w.in + s.span <= std::numeric_limits<IntegerLike<V>>::max();
+}
+
+/// Every second column, of windows of two or three whose last columns are all real.
+inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
+  const PoolAxis& w = p.axis[2];
+  const int64_t last = (w.out - 1) * w.stride - w.start + w.window;
+  return w.stride == 2 && w.dilation == 1 && s.planes == 1 && s.outputs == w.out &&
+         p.x.space[2] == 1 && last <= w.in &&
+         (w.window == 2 ? w.start == 0 : w.window == 3 && w.start <= 1);
+}
+
+/// The shape of strips of a plan, without outputs where strips do not suit it.
+template <class V>
+StripShape value_shape(const PoolPlan& p, int64_t piece) {
+  constexpr int64_t kValues = kLineBytes / int64_t(sizeof(V));
+  StripShape s = strip_shape(p, kValues, piece);
+  if (!s.fits() || !joins_planes<V>(p, s)) return s;
+  const int64_t row = p.axis[2].in * s.lanes, room = kValues - s.span * s.lanes;
+  stack_lines(p, std::min({kMostLines, room / row, piece / row}), s);
+  return s;
+}
+
 /// Strips: joins the rows of the windows, then the columns of the joined line.
 template <class Op, class Finish>
 class StripPool : ValuePool<Op, Finish> {
@@ -17,10 +46,13 @@ class StripPool : ValuePool<Op, Finish> {
   StripPool(const Base& base, const StripShape& shape, bool streamed)
       : Base(base),
         shape_(shape),
-        fetches_(is_streamed(input_bytes(plan))),
         joins_taps_(joins_taps(plan, shape)),
-        joins_planes_(joins_planes(plan, shape)),
-        sink_(y, plan.y, plan, shape, streamed) {}
+        joins_planes_(joins_planes<V>(plan, shape)),
+        folds_(kFolds && folds_pairs(plan, shape)),
+        fetches_(is_streamed(input_bytes(plan)) && !(joins_planes_ && has_short_rows())),
+        sink_(y, plan.y, plan, shape, streamed) {
+    if (joins_planes_) number_columns();
+  }
 
   void operator()(const Task& task) {
     const PoolAxis& w = plan.axis[2];
@@ -32,19 +64,128 @@ class StripPool : ValuePool<Op, Finish> {
     V* joined = room_.out;
     if constexpr (kDirect) joined = to;
     double counts[kMostLines];
-    if (joins_taps_)
+    bool done = kDirect;
+    if (folds_) {
+      if constexpr (kFolds) fold_lines(task, c, lines, joined, to, counts);
+      done = kStores;
+    } else if (joins_taps_) {
       join_taps(task, c, lines, s, joined, counts);
-    else if (joins_planes_)
+    } else if (joins_planes_) {
       join_planes(task, lines, s, joined, counts);
-    else
+    } else {
       join_lines(task, c, lines, s, joined, counts);
-    if constexpr (!kDirect) finish_lines(task, c, lines, counts, to);
+    }
+    if (!done) finish_lines(task, c, lines, counts, to);
     sink_.put(task.y, lines, c.n, task.n);
   }
 
  private:
-  /// Joined values are outputs as they are.
-  static constexpr bool kDirect = std::is_same_v<Finish, MaxFinish> && std::is_floating_point_v<T>;
+  /// Joined values are outputs once they are stored as elements, or even as they are.
+  static constexpr bool kStores = std::is_same_v<Finish, MaxFinish>;
+  static constexpr bool kDirect = kStores && std::is_floating_point_v<T>;
+  /// What has loops of its own for pairs of columns: the usual types.
+  static constexpr bool kFolds =
+      (sizeof(T) <= 2 || std::is_same_v<T, float>) && !std::is_same_v<Finish, LpFinish<T>>;
+
+  /// The processor itself fetches these in time; to fetch them again takes longer.
+  bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
+
+  /// Lines of pairs of columns, rows and columns joined in registers.
+  [[gnu::noinline]] void fold_lines(const Task& task, const StripColumns& c,
+                                    const StripLines& lines, V* joined, T* to, double* counts) {
+    const PoolAxis& w = plan.axis[2];
+    Ahead ahead;
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
+    const int64_t base = w.window == 3 ? 1 - w.start : 0;
+    const int64_t reach = base + (c.n + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
+    const T* plane = x + task.x;
+    for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o, joined += c.n, to += c.n) {
+      if (o == lines.first + lines.rows) {
+        o = lines.first;
+        plane += plan.x.batch[1];
+      }
+      if (o > lines.first && o > whole.from && o < whole.to)
+        rows_.advance(plan);
+      else
+        rows_.find(plan, plane, o);
+      counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
+      if (i == 0 && fetches_) ahead = near_ahead(c.n);
+      V* const line = kStores ? reinterpret_cast<V*>(to) : joined;
+      if (rows_.count == 0 || end - rows_.at[rows_.count - 1] < reach)
+        join_line(c, line);
+      else if (w.window == 3)
+        fold_rows<true>(base, c.n, ahead, line);
+      else
+        fold_rows<false>(base, c.n, ahead, line);
+    }
+  }
+
+  template <bool kWide>
+  void fold_rows(int64_t base, int64_t n, Ahead& ahead, V* line) const {
+    constexpr int kUsual = kWide ? 3 : 2;
+    if (rows_.count == kUsual) return fold_row<kUsual, kWide>(base, n, ahead, line);
+    fold_row<0, kWide>(base, n, ahead, line);
+  }
+
+  /// Outputs i join columns 2 * i and 2 * i + 1 from `base` on, and where kWide the one before.
+  template <int kRows, bool kWide>
+  void fold_row(int64_t base, int64_t n, Ahead& ahead, V* line) const {
+    constexpr int64_t kStep = kLanes<V>;
+    constexpr auto kAll = std::make_index_sequence<size_t(kStep)>{};
+    const Op op = this->op;
+    const int64_t count = kRows ? kRows : rows_.count;
+    const T* const* const rows = rows_.at;
+    auto before = all_lanes(Op::none());
+    if (kWide && base == 1) before = all_lanes(V(join_vectors<kRows>(op, rows, count, 0)[0]));
+    Ahead next = ahead;
+    for (int64_t i = 0; i < n; i += kStep) {
+      const int64_t at = base + 2 * i;
+      const auto a = join_vectors<kRows>(op, rows, count, at);
+      const auto b = join_vectors<kRows>(op, rows, count, at + kStep);
+      const auto odd = pick<1, 2>(a, b, kAll);
+      auto v = Op::join(pick<0, 2>(a, b, kAll), odd);
+      if constexpr (kWide) {
+        v = Op::join(v, pick<kStep - 1, 1>(before, odd, kAll));
+        before = odd;
+      }
+      put(line, i, v);
+      next.fetch_near();
+    }
+    ahead.at = next.at;
+  }
+
+  /// Values i and following of a line: outputs where they need no more than to be stored.
+  void put(V* line, int64_t i, const Vector<V>& v) const {
+    if constexpr (kStores)
+      op.store(reinterpret_cast<T*>(line) + i, v);
+    else
+      store_vector(line + i, v);
+  }
+
+  /// The same by a line.
+  void join_line(const StripColumns& c, V* line) {
+    const PoolAxis& w = plan.axis[2];
+    const ColumnShape s{w.window, w.stride, w.dilation, 1, c.n, 1, line_pitch(c.columns)};
+    fill_line(c, 1, room_.line);
+    join_columns<typename Op::Join>(room_.line, s, room_.spare, room_.spare, Ahead{});
+    for (int64_t i = 0; i < c.n; i += kLanes<V>)
+      put(line, i, load_vector<Vector<V>>(room_.spare + i));
+  }
+
+  /// What a strip reads kNear bytes further on, rows of each plane that the window newly covers.
+  Ahead near_ahead(int64_t outputs) const {
+    constexpr int64_t kNear = 4096;
+    const PoolAxis &d = plan.axis[0], &h = plan.axis[1];
+    if (rows_.count == 0) return {};
+    const int64_t planes = std::min(d.stride, rows_.taps[0].count);
+    const int64_t vectors = (outputs + kLanes<V> - 1) / kLanes<V>;
+    const T* const from = rows_.at[(rows_.taps[0].count - planes) * rows_.taps[1].count];
+    constexpr int64_t kItem = sizeof(T);
+    return {reinterpret_cast<const char*>(from) + kNear,
+            h.stride * plan.x.space[1] * kItem / vectors, planes,
+            d.dilation * plan.x.space[0] * kItem};
+  }
 
   /// Values of a column that are joined between two fetches of memory.
   static constexpr int64_t kSpan = 4 * kLanes<V>;
@@ -56,8 +197,8 @@ class StripPool : ValuePool<Op, Finish> {
     return s.lanes >= kLanes<V> && s.planes > 1 && most_taps(p, 2) * p.axis[2].window <= kFewTaps;
   }
 
-  void join_taps(const Task& task, const StripColumns& c, const StripLines& lines,
-                 const ColumnShape& s, V* joined, double* counts) {
+  [[gnu::noinline]] void join_taps(const Task& task, const StripColumns& c, const StripLines& lines,
+                                   const ColumnShape& s, V* joined, double* counts) {
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
     Ahead ahead;
     for (int64_t i = 0; i < lines.lines; ++i) {
@@ -86,20 +227,21 @@ class StripPool : ValuePool<Op, Finish> {
     }
   }
 
-  /// Steps of 1 from and to rows of the same length without gaps: rows are one long line, in which
-  /// only the windows at its ends and where two rows meet come out wrong.
-  static bool joins_planes(const PoolPlan& p, const StripShape& s) {
-    const PoolAxis& w = p.axis[2];
-    return w.stride == 1 && w.out == w.in && s.outputs == w.out && p.axis[1].stride == 1 &&
-           p.axis[1].out > 1 && p.x.space[2] == s.lanes && p.x.space[1] == w.in * s.lanes;
+  /// Numbers the columns of as many whole rows as make vectors that are nearly all full.
+  void number_columns() {
+    const PoolAxis& w = plan.axis[2];
+    const int64_t row = w.in * shape_.lanes;
+    segment_ = std::max<int64_t>(1, 8 * kLanes<V> / row) * row;
+    for (int64_t i = 0; i < segment_; ++i)
+      room_.spare[i] = same_bits<V>(IntegerLike<V>(i % row / shape_.lanes - w.start));
   }
 
-  void join_planes(const Task& task, const StripLines& lines, ColumnShape s, V* joined,
-                   double* counts) {
+  [[gnu::noinline]] void join_planes(const Task& task, const StripLines& lines, ColumnShape s,
+                                     V* joined, double* counts) {
     const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
     constexpr int64_t kAlign = 64 / int64_t(sizeof(V));
-    const int64_t row = w.in * s.lanes, before = w.start * s.lanes;
-    V* const line = room_.line + (before + kAlign - 1) / kAlign * kAlign;
+    const int64_t row = w.in * s.lanes;
+    V* const line = room_.line + (w.start * s.lanes + kAlign - 1) / kAlign * kAlign;
     Ahead ahead;
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
     const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
@@ -107,8 +249,7 @@ class StripPool : ValuePool<Op, Finish> {
       const int64_t o = lines.row(i);
       rows_.find(plan, x + task.x + lines.plane(i) * plan.x.batch[1], o);
       n = o >= whole.from && o < whole.to ? whole.to - o : 1;
-      for (int64_t j = i; j < i + n; ++j)
-        counts[j] = plan.include_padding ? rows_.inside() : double(rows_.count);
+      std::fill_n(counts + i, n, plan.include_padding ? rows_.inside() : double(rows_.count));
       if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, {}, s.fetches(kLanes<V>));
       if (rows_.count > 0)
         join_rows(op, rows_.at, rows_.count, 0, n * row, end, line + i * row);
@@ -117,28 +258,16 @@ class StripPool : ValuePool<Op, Finish> {
     }
     s.columns *= s.lines;
     s.lines = 1;
-    join_columns<typename Op::Join>(line - before, s, room_.spare, joined, ahead);
-    const Interior inner = interior_of(w, 0, w.out);
-    for (int64_t i = 0; i < lines.lines; ++i, joined += row) {
-      for (int64_t o = 0; o < inner.from; ++o) join_edge(line + i * row, o, s.lanes, joined);
-      for (int64_t o = inner.to; o < w.out; ++o) join_edge(line + i * row, o, s.lanes, joined);
-    }
+    const PackedLines<V> packed{room_.spare, segment_, w.start, w.in};
+    if (s.window == 3)
+      join_packed<3, typename Op::Join>(line, s, packed, Op::none(), joined, ahead);
+    else
+      join_packed<0, typename Op::Join>(line, s, packed, Op::none(), joined, ahead);
   }
 
-  /// Output o of a row, whose window is not whole.
-  void join_edge(const V* row, int64_t o, int64_t lanes, V* joined) const {
-    const AxisTaps taps = axis_taps(plan.axis[2], o);
-    const int64_t step = plan.axis[2].dilation * lanes;
-    for (int64_t c = 0; c < lanes; ++c) {
-      V v = taps.count > 0 ? row[taps.begin * lanes + c] : Op::none();
-      for (int64_t k = 1; k < taps.count; ++k)
-        v = Op::Join::join(v, row[taps.begin * lanes + c + k * step]);
-      joined[o * lanes + c] = v;
-    }
-  }
-
-  void join_lines(const Task& task, const StripColumns& c, const StripLines& lines,
-                  const ColumnShape& s, V* joined, double* counts) {
+  [[gnu::noinline]] void join_lines(const Task& task, const StripColumns& c,
+                                    const StripLines& lines, const ColumnShape& s, V* joined,
+                                    double* counts) {
     V* line = room_.line + skew_of(c, task.n);
     Ahead ahead;
     const T* plane = x + task.x;
@@ -213,7 +342,8 @@ class StripPool : ValuePool<Op, Finish> {
   }
 
   const StripShape shape_;
-  const bool fetches_, joins_taps_, joins_planes_;
+  const bool joins_taps_, joins_planes_, folds_, fetches_;
+  int64_t segment_ = 0;  // values whose columns are numbered in room_.spare
   StripRows<T> rows_;
   StripSink<T> sink_;
   StripRoom<V> room_;
@@ -242,11 +372,10 @@ void pool_planes(const ValuePool<Op, Finish>& base) {
 template <class Op, class Finish>
 void pool_values(const PoolPlan& plan, Op op, Finish finish, const void* x, void* y) {
   using T = typename Op::Element;
-  using V = typename Op::V;
   const T* const first = static_cast<const T*>(x);
   const ValuePool<Op, Finish> base{
       plan, op, finish, first, static_cast<T*>(y), end_of_x(plan, first)};
-  const StripShape shape = strip_shape(plan, kLineBytes / int64_t(sizeof(V)), Sink<T>::kPiece);
+  const StripShape shape = value_shape<typename Op::V>(plan, Sink<T>::kPiece);
   if (shape.fits()) {
     finish.prepare(plan);
     return pool_strips(base, shape);

@@ -40,7 +40,7 @@ class LanePool : ValuePool<Op, Finish> {
  public:
   using typename Base::Total;
   static constexpr Lane kLane = Lane::batch;
-  static constexpr int64_t kChunk = 512;
+  static constexpr int64_t kChunk = 2048;
   explicit LanePool(const Base& base) : Base(base) {}
   static Total combine(Total a, Total b) { return Op::join(a, b); }
 
@@ -90,9 +90,74 @@ class LanePool : ValuePool<Op, Finish> {
     alignas(64) A at[kChunk + kSlack];
   };
 
+  /// Memory is read fastest from front to back: long rows one by one, of short ones a few
+  /// kilobytes at a time.
   void run(const Task& task, const Box& box, int64_t f, int64_t taps, V* line) const {
+    constexpr int64_t kLong = 1024, kBlock = 2048;
+    const int64_t row = task.n * int64_t(sizeof(T));
+    if (taps > kRowsAtOnce && row < kLong && box.count[0] * box.count[1] == 1) {
+      const int64_t most = std::max(kRowsAtOnce, kBlock / row), pitch = box.x_step[2];
+      const T* first = x + task.x + box.x + f * pitch;
+      for (int64_t r = 0; r < taps; r += most, first += most * pitch)
+        join_some(first, pitch, std::min(most, taps - r), r > 0, task.n, line);
+      return;
+    }
     const RowList<T> list(x + task.x, box, f, taps);
-    join_rows(op, list.at, taps, 0, task.n, end, line);
+    if (taps <= kRowsAtOnce || row < kLong)
+      return join_rows(op, list.at, taps, 0, task.n, end, line);
+    join_group<1, false>(op, list.at, 1, 0, task.n, end, line);
+    for (int64_t r = 1; r < taps; ++r)
+      join_group<1, true>(op, list.at + r, 1, 0, task.n, end, line);
+  }
+
+  /// Joins `count` rows, `pitch` apart, and the line where there is `more` in it.
+  void join_some(const T* first, int64_t pitch, int64_t count, bool more, int64_t n,
+                 V* line) const {
+    constexpr int64_t kStep = kLanes<V>;
+    int64_t i = 0;
+    if (count >= 2) {
+      for (; i + 4 * kStep <= n; i += 4 * kStep)
+        join_block<4>(first + i, pitch, count, more, line + i);
+      for (; i + 2 * kStep <= n; i += 2 * kStep)
+        join_block<2>(first + i, pitch, count, more, line + i);
+    }
+    for (; i < n; i += kStep) {
+      auto v = more ? load_vector<Vector<V>>(line + i) : all_lanes(Op::none());
+      for (int64_t r = 0; r < count; ++r)
+        v = Op::join(v, load_part(op, first + r * pitch + i, std::min(kStep, n - i), end));
+      store_vector(line + i, v);
+    }
+  }
+
+  /// 2 or 4 vectors of a line, four running ones in all so that no chain holds the others up;
+  /// count >= 2.
+  template <int kColumns>
+  void join_block(const T* row, int64_t pitch, int64_t count, bool more, V* line) const {
+    constexpr int64_t kStep = 4 / kColumns;
+    const auto tap = [&](int64_t j) {
+      return op.load(row + j / kColumns * pitch + j % kColumns * kLanes<V>);
+    };
+    auto a = tap(0), b = tap(1), c = tap(2), d = tap(3);
+    for (; (count -= kStep) >= kStep;) {
+      row += kStep * pitch;
+      a = Op::join(a, tap(0));
+      b = Op::join(b, tap(1));
+      c = Op::join(c, tap(2));
+      d = Op::join(d, tap(3));
+    }
+    row += kStep * pitch;
+    if (kColumns == 2 && count > 0) {
+      a = Op::join(a, tap(0));
+      b = Op::join(b, tap(1));
+    }
+    const auto put = [&](V* to, const Vector<V>& v) {
+      store_vector(to, more ? Op::join(load_vector<Vector<V>>(to), v) : v);
+    };
+    put(line, kColumns == 2 ? Op::join(a, c) : a);
+    put(line + kLanes<V>, kColumns == 2 ? Op::join(b, d) : b);
+    if constexpr (kColumns == 2) return;
+    put(line + 2 * kLanes<V>, c);
+    put(line + 3 * kLanes<V>, d);
   }
 
   void put(const Task& task, const T* from) const {
