@@ -9,7 +9,8 @@ import pytest
 
 import cudml
 from array_support import child_says
-from harness import data
+from harness import FLOATS, data
+from layouts import dtype_of
 
 # Sizes that one block does not hold, along each axis in turn; windows that overlap, that do not,
 # that leave gaps, that are dilated, and that reach into both pads.
@@ -21,6 +22,10 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": 1},
     ),
     "large plane": ((1, 3, 211, 223), {"window_size": (3, 2), "start_padding": (1, 0)}),
+    "rows of windows": (
+        (1, 2, 301, 517),
+        {"window_size": 3, "strides": 2, "start_padding": (1, 0), "end_padding": (1, 2)},
+    ),
     "no overlap": ((2, 3, 130, 170), {"window_size": 2, "strides": 2}),
     "gaps": ((2, 3, 131, 173), {"window_size": (2, 1), "strides": (3, 4)}),
     "dilated": (
@@ -93,6 +98,23 @@ def test_gradients_in_blocks(case: str, planes: int, dtype: str) -> None:
     got = cudml.average_pooling_grad(grad, shape, **geometry).astype(np.float64)
     slack = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
     assert np.abs(got - mean).max() <= slack * 16
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("start", [0, 1, 2, 3])
+def test_winners_along_rows(dtype: str, start: int) -> None:
+    """Ends of rows, whose last vector is not full, and values that tie or are in no order."""
+    values = np.array([np.nan, -np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -1.0], np.float32)
+    chosen = np.random.default_rng(start)
+    for width in (16, 17, 31, 32, 33, 63, 64, 65, 95, 112, 129):
+        geometry = {"window_size": 3, "strides": 2, "start_padding": (1, start), "end_padding": 1}
+        x = chosen.choice(values, (2, 3, 21, width)).astype(dtype_of(dtype))
+        grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+        padded = np.pad(x, ((0, 0), (0, 0), (0, 0), (0, 3)))[..., :-3]
+        for array in (x, padded):
+            got = cudml.max_pooling_grad(array, grad, **geometry)
+            assert np.array_equal(got.astype(np.float64), of_max(x, grad, geometry)), width
 
 
 SAME = """

@@ -154,7 +154,8 @@ def cpu_rules(ninja, command, levels):
         ninja.compile("cpp", source)
     for level, flags in levels.items():
         isa = [f"-DCUDML_ISA={level}", define("CUDML_ISA_NAME", level)]
-        ninja.rule(f"cpu_{level}", [*command, *flags, *isa, DEPENDENCIES])
+        # The level's flags come after a file's own: "base" is small in every file.
+        ninja.rule(f"cpu_{level}", [*command, *isa, DEPENDENCIES, *flags])
         for source in sources("cpu"):
             if source not in once:
                 ninja.compile(f"cpu_{level}", source)

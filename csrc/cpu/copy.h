@@ -7,14 +7,24 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// kBytes in registers.
-template <int kBytes>
+/// kBytes in registers: a vector, or two halves. Compilers leave an array of vectors on the stack.
+template <int kBytes, bool kIsOne = kBytes <= kVectorBytes>
 struct Block {
-  static constexpr int kPiece = kBytes < kVectorBytes ? kBytes : kVectorBytes;
-  Vector<char, kPiece> pieces[kBytes / kPiece];
+  Vector<char, kBytes> bytes;
 
-  explicit Block(const char* src) { std::memcpy(pieces, src, kBytes); }
-  void store(char* dst) const { std::memcpy(dst, pieces, kBytes); }
+  explicit Block(const char* src) : bytes(load_vector<Vector<char, kBytes>>(src)) {}
+  void store(char* dst) const { store_vector(dst, bytes); }
+};
+
+template <int kBytes>
+struct Block<kBytes, false> {
+  Block<kBytes / 2> first, second;
+
+  explicit Block(const char* src) : first(src), second(src + kBytes / 2) {}
+  void store(char* dst) const {
+    first.store(dst);
+    second.store(dst + kBytes / 2);
+  }
 };
 
 /// kBytes to 2 * kBytes, in two blocks that may overlap each other.

@@ -13,6 +13,8 @@ class LineStream {
   static constexpr int64_t kLine = 64;
   /// Bytes that can be reserved at once.
   static constexpr int64_t kShort = 2048;
+  /// Pieces from here on are not gathered, but for their ends.
+  static constexpr int64_t kDirect = 192;
 
   LineStream() = default;
   LineStream(const LineStream&) = delete;
@@ -37,29 +39,38 @@ class LineStream {
 
   void copy(const void* from, int64_t n) {
     const char* src = static_cast<const char*>(from);
-    if (n <= kDirect) {
-      copy_bytes(reserve(), src, n);
-      return commit(n);
-    }
-    const int64_t head = -fill_ & (kLine - 1);
-    copy_short(reserve(), src, head);
-    fill_ += head;
-    flush();
-    const int64_t lines = (n - head) & -kLine;
-    stream_lines(out_, src + head, lines);
-    out_ += lines;
-    fill_ = n - head - lines;
-    copy_short(buffer_, src + head + lines, fill_);
+    if (n >= kDirect) return copy_past(src, n);
+    copy_bytes(reserve(), src, n);
+    commit(n);
   }
 
  private:
   /// Long batches: lines that were put together a moment ago cannot be loaded at once.
-  static constexpr int64_t kRoom = 8192, kDirect = kShort;
+  static constexpr int64_t kRoom = 8192;
 
   static void stream_lines(char* dst, const char* src, int64_t n) {
     for (int64_t i = 0; i < n; i += kLine)
       for (int64_t j = 0; j < kLine; j += kVectorBytes)
         stream_vector(dst + i + j, load_vector<Vector<char>>(src + i + j));
+  }
+
+  /// Fills the last line in the buffer and writes the whole lines that follow from where they are;
+  /// only then those of the buffer, whose stores are done by now. Always the same stores: what is
+  /// too much is overwritten, or stands before the buffer.
+  void copy_past(const char* src, int64_t n) {
+    const int64_t head = -fill_ & (kLine - 1), lines = (n - head) & -kLine;
+    Block<kLine>(src).store(buffer_ + fill_);
+    fill_ += head;
+    stream_lines(out_ + fill_, src + head, lines);
+    if (lead_ > 0) {
+      flush();
+    } else {
+      stream_lines(out_, buffer_, fill_);
+      out_ += fill_;
+    }
+    out_ += lines;
+    fill_ = n - head - lines;
+    Block<kLine>(src + n - kLine).store(buffer_ + fill_ - kLine);
   }
 
   /// Writes all whole lines; what is left of the last one moves to the front.
@@ -83,7 +94,8 @@ class LineStream {
 
   char* out_ = nullptr;          // the line that buffer_ begins with
   int64_t fill_ = 0, lead_ = 0;  // bytes in the buffer; how many of them are not the output's
-  alignas(kLine) char buffer_[kRoom + kShort + kLine] = {};
+  alignas(kLine) char storage_[kLine + kRoom + kShort + kLine] = {};
+  char* const buffer_ = storage_ + kLine;
 };
 
 }  // namespace

@@ -3,18 +3,19 @@
 
 #include "cpu/families.h"
 #include "cpu/pad_lines.h"
+#include "cpu/pad_packed.h"
 #include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// Walks the lines in order, keeping where each comes from (null: constant) and goes to.
-template <class T>
 class Walk {
  public:
-  Walk(const PadPlan& plan, int rank, const T* x, T* y, int64_t line) : plan_(plan), rank_(rank) {
-    x_[0] = x;
-    y_[0] = y;
+  Walk(const PadPlan& plan, int rank, const void* x, void* y, int64_t line)
+      : plan_(plan), rank_(rank) {
+    x_[0] = static_cast<const char*>(x);
+    y_[0] = static_cast<char*>(y);
     for (int d = rank - 1; d >= 0; --d) {
       at_[d] = line % plan.axis[d].out;
       line /= plan.axis[d].out;
@@ -22,8 +23,8 @@ class Walk {
     place_from(0);
   }
 
-  const T* x() const { return x_[rank_]; }
-  T* y() const { return y_[rank_]; }
+  const char* x() const { return x_[rank_]; }
+  char* y() const { return y_[rank_]; }
 
   void advance() {
     int d = rank_ - 1;
@@ -36,16 +37,16 @@ class Walk {
     for (; d < rank_; ++d) {
       const PadAxis& a = plan_.axis[d];
       const int64_t i = border_index(a.mode, at_[d] - a.start, a.in);
-      x_[d + 1] = x_[d] && i >= 0 ? x_[d] + i * a.x_stride : nullptr;
-      y_[d + 1] = y_[d] + at_[d] * a.y_stride;
+      x_[d + 1] = x_[d] && i >= 0 ? x_[d] + i * a.x_stride * plan_.item_size : nullptr;
+      y_[d + 1] = y_[d] + at_[d] * a.y_stride * plan_.item_size;
     }
   }
 
   const PadPlan& plan_;
   int rank_;
   int64_t at_[kMaxRank];
-  const T* x_[kMaxRank + 1];
-  T* y_[kMaxRank + 1];
+  const char* x_[kMaxRank + 1];
+  char* y_[kMaxRank + 1];
 };
 
 /// How lines are cut for the threads to share: `each` pieces of `step` positions, the last shorter.
@@ -65,8 +66,8 @@ int64_t lines_of(const PadPlan& plan, int outer_rank) {
 }
 
 /// Calls fn(from, to) for pieces [begin, end), the walk standing at the piece's line.
-template <class T, class Fn>
-void for_pieces(Walk<T>& walk, const Cut& cut, int64_t begin, int64_t end, const Fn& fn) {
+template <class Fn>
+void for_pieces(Walk& walk, const Cut& cut, int64_t begin, int64_t end, const Fn& fn) {
   int64_t c = begin % cut.each;
   for (int64_t piece = begin; piece < end; ++piece) {
     fn(c * cut.step, std::min(cut.length, (c + 1) * cut.step));
@@ -85,9 +86,10 @@ void write_all(const PadPlan& plan, const T* x, T* y, int outer_rank, int64_t it
   const Cut cut(axis.out, item * int64_t(sizeof(T)));
   const int64_t pieces = lines_of(plan, outer_rank) * cut.each;
   parallel_for(pieces, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-    Walk<T> walk(plan, outer_rank, x, y, begin / cut.each);
+    Walk walk(plan, outer_rank, x, y, begin / cut.each);
     for_pieces(walk, cut, begin, end, [&](int64_t from, int64_t to) {
-      writer.write(walk.x(), walk.y() + from * axis.y_stride, from, to);
+      T* const dst = reinterpret_cast<T*>(walk.y());
+      writer.write(reinterpret_cast<const T*>(walk.x()), dst + from * axis.y_stride, from, to);
     });
   });
 }
@@ -99,11 +101,12 @@ void stream_all(const PadPlan& plan, const T* x, T* y, const Line& line,
   const Cut cut(line.axis.out, line.run * int64_t(sizeof(T)));
   const int64_t pieces = lines_of(plan, line.outer_rank) * cut.each;
   parallel_for(pieces, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-    Walk<T> walk(plan, line.outer_rank, x, y, begin / cut.each);
+    Walk walk(plan, line.outer_rank, x, y, begin / cut.each);
     LineStream out;
-    out.seek(walk.y() + begin % cut.each * cut.step * line.run);
-    for_pieces(walk, cut, begin, end,
-               [&](int64_t from, int64_t to) { writer.stream(walk.x(), out, from, to); });
+    out.seek(reinterpret_cast<T*>(walk.y()) + begin % cut.each * cut.step * line.run);
+    for_pieces(walk, cut, begin, end, [&](int64_t from, int64_t to) {
+      writer.stream(reinterpret_cast<const T*>(walk.x()), out, from, to);
+    });
   });
 }
 
@@ -117,12 +120,52 @@ int64_t packed_elements(const PadPlan& plan) {
   return elements;
 }
 
+/// Lines [from, to) of a plane that begins at x, of the dimension `rows`.
+void put_rows(const PadPlan& plan, const PadAxis& rows, const char* x, int64_t from, int64_t to,
+              PackedOutput& out) {
+  if (!x) return out.put(nullptr, 0, to - from);
+  const int64_t step = rows.x_stride * plan.item_size;
+  const auto border = [&](int64_t begin, int64_t end) {
+    if (rows.mode == Border::constant) return out.put(nullptr, 0, end - begin);
+    for (int64_t at = begin; at < end; ++at)
+      out.put(x + border_index(rows.mode, at - rows.start, rows.in) * step, 0, 1);
+  };
+  const int64_t left = std::clamp(rows.start, from, to);
+  const int64_t right = std::clamp(rows.start + rows.in, from, to);
+  border(from, left);
+  if (left < right) out.put(x + (left - rows.start) * step, step, right - left);
+  border(right, to);
+}
+
+/// All lines where y is packed, and the lines are.
+void write_packed(const PadPlan& plan, const void* x, void* y, int outer_rank, bool is_stream,
+                  const PackedLines& lines) {
+  const PadAxis& rows = plan.axis[outer_rank - 1];
+  parallel_for(
+      lines_of(plan, outer_rank), plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+        char* const to = static_cast<char*>(y) + begin * lines.bytes();
+        PackedOutput out(lines, to, is_stream);
+        Walk walk(plan, outer_rank - 1, x, y, begin / rows.out);
+        int64_t at = begin % rows.out;
+        for (const int64_t last = end - 1; begin < last;) {
+          const int64_t n = std::min(last - begin, rows.out - at);
+          put_rows(plan, rows, walk.x(), at, at + n, out);
+          begin += n;
+          at += n;
+          if (at < rows.out) break;
+          at = 0;
+          walk.advance();
+        }
+        const int64_t i = border_index(rows.mode, at - rows.start, rows.in);
+        out.put_last(walk.x() && i >= 0 ? walk.x() + i * rows.x_stride * plan.item_size : nullptr);
+      });
+}
+
 /// Bytes of a line from which it pays to put the lines of memory together first.
 constexpr int64_t kStreamedLine = 512;
 
 template <class T>
-void pad_as(const PadPlan& plan, const T* x, T* y) {
-  const Line line = line_of(plan);
+void pad_as(const PadPlan& plan, const T* x, T* y, const Line& line, bool is_stream) {
   T value;
   std::memcpy(&value, plan.value.bytes, sizeof value);
   if (ShortLines<T>::fits(plan, line)) {
@@ -131,10 +174,8 @@ void pad_as(const PadPlan& plan, const T* x, T* y) {
     return write_all(plan, x, y, outer_rank, line.axis.out, writer);
   }
   const LineWriter<T> writer(line, value);
-  const int64_t packed = packed_elements(plan);
   const bool is_long = line.axis.out * line.run * int64_t(sizeof(T)) >= kStreamedLine;
-  if (packed > 0 && is_long && is_copy_streamed(packed * int64_t(sizeof(T))))
-    return stream_all(plan, x, y, line, writer);
+  if (is_stream && is_long) return stream_all(plan, x, y, line, writer);
   write_all(plan, x, y, line.outer_rank, line.run, writer);
 }
 
@@ -142,7 +183,15 @@ void pad_as(const PadPlan& plan, const T* x, T* y) {
 
 void pad(const PadPlan& plan, const void* x, void* y) {
   if (plan.axis[0].out == 0) return;
-  const auto run = [&]<class T>(T) { pad_as(plan, static_cast<const T*>(x), static_cast<T*>(y)); };
+  const Line line = line_of(plan);
+  const int64_t packed = packed_elements(plan) * plan.item_size;
+  const bool is_stream = packed > 0 && is_copy_streamed(packed);
+  PackedLines lines;
+  if (packed > 0 && lines.prepare(plan, line))
+    return write_packed(plan, x, y, line.outer_rank, is_stream, lines);
+  const auto run = [&]<class T>(T) {
+    pad_as(plan, static_cast<const T*>(x), static_cast<T*>(y), line, is_stream);
+  };
   switch (plan.item_size) {
     case 1: return run(uint8_t{});
     case 2: return run(uint16_t{});

@@ -55,11 +55,6 @@ class LineWriter {
 
   /// The same to a packed stretch.
   void stream(const T* x, LineStream& out, int64_t from, int64_t to) const {
-    if (x) prefetch(x, (to - from) * item);
-    if (x && is_simple && to - from == a.out && a.out * item <= LineStream::kShort) {
-      write_simple(x, reinterpret_cast<T*>(out.reserve()));
-      return out.commit(a.out * item);
-    }
     const bool is_short = (to - from) * item <= LineStream::kShort;
     if (!x || is_short || a.x_stride != run) return pieces(x, out, from, to);
     const int64_t left = left_end(from, to), right = right_begin(from, to);
@@ -72,14 +67,6 @@ class LineWriter {
   int64_t left_end(int64_t from, int64_t to) const { return std::clamp(a.start, from, to); }
   int64_t right_begin(int64_t from, int64_t to) const {
     return std::clamp(a.start + a.in, from, to);
-  }
-
-  /// Short lines are too irregular for the processor to foresee; the next ones follow in memory.
-  static void prefetch(const T* x, int64_t bytes) {
-    constexpr int64_t kAhead = 2048;
-    if (bytes > kAhead) return;
-    const char* const src = reinterpret_cast<const char*>(x) + kAhead;
-    for (int64_t i = 0; i < bytes; i += LineStream::kLine) __builtin_prefetch(src + i);
   }
 
   void pieces(const T* x, LineStream& out, int64_t from, int64_t to) const {

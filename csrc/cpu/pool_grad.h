@@ -61,11 +61,17 @@ inline int64_t most_covers(const PoolPlan& f) {
 /// More gradients than this may not be added up in float32 one by one.
 constexpr int64_t kLongestChain = 2048;
 
+/// store_row(), once for all that call it: of 16-bit floats it is long.
+template <class T>
+[[gnu::noinline]] void store_grads(T* dst, int64_t stride, const Acc<T>* src, int64_t n) {
+  store_row<T>(dst, stride, src, n);
+}
+
 /// Rounds n sums to T and writes them `stride` apart.
 template <class T, class Sum>
 void store_sums(T* dst, int64_t stride, const Sum* sums, int64_t n) {
   if constexpr (std::is_same_v<Sum, Acc<T>>) {
-    store_row<T>(dst, stride, sums, n);
+    store_grads<T>(dst, stride, sums, n);
   } else {
     for (int64_t i = 0; i < n; ++i) dst[i * stride] = store_as<T>(Acc<T>(sums[i]));
   }

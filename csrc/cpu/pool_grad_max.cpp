@@ -1,6 +1,8 @@
-// Gradient of max pooling on the CPU: winners by the forward search, then a scatter in fixed order.
+// Gradient of max pooling on the CPU: by rows or blocks of windows that find their winners again, or
+// from winners that the forward search has written.
 #include "cpu/families.h"
 #include "cpu/pool_grad_blocks.h"
+#include "cpu/pool_grad_rows.h"
 #include "cpu/pool_keys.h"
 #include "cpu/pool_parts.h"
 
@@ -345,6 +347,9 @@ void scatter_max(const PoolGradPlan& plan, const void* grad, void* result, const
 void max_pool_grad(const PoolGradPlan& plan, const void* x, const void* grad, void* result,
                    void* workspace) {
   if (plan.forward.outputs() == 0) return;
+  if (RowShape::fits(plan))
+    return visit(plan.forward.dtype, RowTypes{},
+                 [&]<class T>() { MaxRows<T>(RowShape(plan), x, grad, result).run(); });
   if (BlockShape::fits(plan))
     return visit(plan.forward.dtype, FloatTypes{},
                  [&]<class T>() { MaxBlocks<T>(BlockShape(plan), x, grad, result).run(); });
