@@ -1,5 +1,5 @@
-// Gradient of max pooling on the CPU: by rows or blocks of windows that find their winners again, or
-// from winners that the forward search has written.
+// Gradient of max pooling on the CPU: by rows or blocks of windows that find their winners, or by a
+// scatter from winners that the forward search has written.
 #include "cpu/families.h"
 #include "cpu/pool_grad_blocks.h"
 #include "cpu/pool_grad_rows.h"
