@@ -167,8 +167,14 @@ def resident() -> int:
         return int(f.read().split()[1]) * 4096
 
 
+# A shell's background commands, and so their children, begin with interrupts ignored.
+TAKES_INTERRUPTS = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 INTERRUPTED = (
     BIG
+    + TAKES_INTERRUPTS
     + """
 cudml.set_num_threads(1)
 y = np.concatenate([x] * 8)

@@ -11,7 +11,7 @@ import pytest
 
 import cudml
 from array_support import child, child_says
-from test_process import BIG
+from test_process import BIG, TAKES_INTERRUPTS
 
 # As BIG, with one compiled operator that has memory of its own.
 OPERATOR = (
@@ -259,6 +259,7 @@ def test_a_driver_that_comes_later(code: int, name: str, simulated_device: None)
 
 INTERRUPTED = (
     OPERATOR
+    + TAKES_INTERRUPTS
     + """
 want = run(*grads)
 print('ready', flush=True)

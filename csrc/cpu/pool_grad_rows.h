@@ -178,18 +178,18 @@ class MaxRows {
     KeyPairs<T> pairs;
     if (is_long) {  // the row's last vectors, moved to the front
       pairs = KeyPairs<T>(x + n / 2 * 2 - 2 * kStep);
-      const RowKeys<T> from = at + K(kStep - n / 2);
+      const RowKeys<T> from = at + all_lanes(K(kStep - n / 2));
       pairs = {__builtin_shuffle(pairs.even, from), __builtin_shuffle(pairs.odd, from)};
       const RowKeys<T> last = keys_of<T>(RowKeys<T>{} + same_bits<K>(x[n - 1]));
-      if (n % 2 != 0) pairs.even = at == K(n / 2) ? last : pairs.even;
+      if (n % 2 != 0) pairs.even = at == all_lanes(K(n / 2)) ? last : pairs.even;
     } else {
       T room[2 * kStep] = {};
       std::copy_n(x, n, room);
       pairs = KeyPairs<T>(room);
     }
     const KeyPairs<T> none;
-    store_vector(even, at < K((n + 1) / 2) ? pairs.even : none.even);
-    store_vector(odd, at < K(n / 2) ? pairs.odd : none.odd);
+    store_vector(even, at < all_lanes(K((n + 1) / 2)) ? pairs.even : none.even);
+    store_vector(odd, at < all_lanes(K(n / 2)) ? pairs.odd : none.odd);
   }
 
   /// Gradients of row o of the windows; the lines are zero where there are no windows.
