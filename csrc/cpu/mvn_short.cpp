@@ -193,19 +193,11 @@ class ShortRows {
     for (int64_t i = 0; i < n_; ++i) x[i] -= delta;
     if (plan_.use_variance) {
       const Floats variance = square / n - delta * delta;
-      const Floats root = square_root((variance < 0 ? Floats{} : variance) + float(plan_.epsilon));
-      const Floats factor = 1.0f / root;
+      const Floats positive = variance < 0 ? Floats{} : variance;
+      const Floats factor = 1.0f / root(positive + float(plan_.epsilon));
       for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
     }
     for (int64_t i = 0; i < n_; ++i) x[i] = f(x[i] * scale_[i] + bias_[i]);
-  }
-
-  static Floats square_root(Floats v) {
-#if defined(__AVX512F__)
-    return _mm512_maskz_sqrt_ps(0xffff, v);
-#else
-    return _mm256_sqrt_ps(v);
-#endif
   }
 
   static constexpr float kOne = 1, kZero = 0;

@@ -241,6 +241,13 @@ inline void store_doubles(double* p, Floats v) {
 }
 
 inline double root(double v) { return std::sqrt(v); }
+inline Floats root(Floats v) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xffff, v);
+#else
+  return _mm256_sqrt_ps(v);
+#endif
+}
 inline Doubles root(Doubles v) {
 #if defined(__AVX512F__)
   return _mm512_maskz_sqrt_pd(0xff, v);

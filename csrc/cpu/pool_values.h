@@ -90,6 +90,18 @@ class StripPool : ValuePool<Op, Finish> {
   /// The processor itself fetches these in time; to fetch them again takes longer.
   bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
 
+  /// Rows of output row o, which moves on to the next plane behind the strip's last row.
+  HD void find_rows(const StripLines& lines, const Interior& whole, int64_t& o, const T*& plane) {
+    if (o == lines.first + lines.rows) {
+      o = lines.first;
+      plane += plan.x.batch[1];
+    }
+    if (o > lines.first && o > whole.from && o < whole.to)
+      rows_.advance(plan);
+    else
+      rows_.find(plan, plane, o);
+  }
+
   /// Lines of pairs of columns, rows and columns joined in registers.
   [[gnu::noinline]] void fold_lines(const Task& task, const StripColumns& c,
                                     const StripLines& lines, V* joined, T* to, double* counts) {
@@ -101,14 +113,7 @@ class StripPool : ValuePool<Op, Finish> {
     const int64_t reach = base + (c.n + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
     const T* plane = x + task.x;
     for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o, joined += c.n, to += c.n) {
-      if (o == lines.first + lines.rows) {
-        o = lines.first;
-        plane += plan.x.batch[1];
-      }
-      if (o > lines.first && o > whole.from && o < whole.to)
-        rows_.advance(plan);
-      else
-        rows_.find(plan, plane, o);
+      find_rows(lines, whole, o, plane);
       counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
       if (i == 0 && fetches_) ahead = near_ahead(c.n);
       V* const line = kStores ? reinterpret_cast<V*>(to) : joined;
@@ -275,14 +280,7 @@ class StripPool : ValuePool<Op, Finish> {
     const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
     int64_t o = lines.first;
     for (int64_t i = 0; i < lines.lines; ++i, ++o, line += s.pitch) {
-      if (o == lines.first + lines.rows) {
-        o = lines.first;
-        plane += plan.x.batch[1];
-      }
-      if (o > lines.first && o > whole.from && o < whole.to)
-        rows_.advance(plan);
-      else
-        rows_.find(plan, plane, o);
+      find_rows(lines, whole, o, plane);
       if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, c, s.fetches(kLanes<V>));
       counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
       fill_line(c, task.n, line);
