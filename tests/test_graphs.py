@@ -6,6 +6,7 @@ and fails what CUDA fails then; on a GPU by PyTorch's graphs.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from cudml import _backend, _operators
 from directml_support import desc_of
 from exporters import Interface
 from harness import data, refused
-from streams_support import CALLS, Lent, logged, stream, with_workspace
+from streams_support import CALLS, Lent, Run, logged, stream, with_workspace
 
 every_call = pytest.mark.parametrize("name", CALLS)
 REPLAYS = 3
@@ -51,6 +52,12 @@ def check_replays(core: Any, call: Lent, graph: int, on: int) -> None:
         call.poison()
         core.simt_launch_graph(graph, on)
         assert call.results() == want, k
+
+
+def in_a_thread(work: Callable[[], Any]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 
 
 # --- on the simulated device ---
@@ -178,19 +185,52 @@ def test_refused_calls_do_not_break_a_capture(core: Any) -> None:
 
 
 @pytest.mark.bug("RUN-04")
-def test_compiling_in_a_capture_says_so(core: Any) -> None:
-    """Memory cannot be allocated then: one clear error where it is needed, and all works after."""
+def test_compiling_in_a_capture(core: Any) -> None:
+    """Memory that is allocated then is no part of the graph, and does not break it."""
     with stream() as on:
-        core.simt_begin_capture(on)
-        with refused(cudml.CudaError, "captur"):
-            with_workspace()
-        with pytest.raises(RuntimeError, match="Invalidated"):
-            core.simt_end_capture(on)
-        assert core.simt_pending() == "cudaErrorStreamCaptureInvalidated"
-        core.simt_set_pending(0)
-        call = with_workspace()[0]
-        graph = capture(core, on, lambda: call(stream=on))
-        check_replays(core, call, graph, on)
+        calls: list[Run] = []
+
+        def compile_and_call() -> None:
+            calls.extend(with_workspace())
+            for call in calls:
+                call(stream=on)
+
+        graph = capture(core, on, compile_and_call)
+        for call in calls:
+            check_replays(core, call, graph, on)
+        core.simt_destroy_graph(graph)
+
+
+@pytest.mark.bug("RUN-04")
+def test_an_operator_is_dropped_during_a_capture(core: Any) -> None:
+    """As the garbage collector may, in this thread or another: its memory goes, the graph stays."""
+    call = Lent("max_pooling")
+    with stream() as on:
+        for drop in (lambda drop: drop(), in_a_thread):
+            dropped = with_workspace()
+            with logged() as log:
+                core.simt_begin_capture(on)
+                call(stream=on)
+                drop(dropped.clear)
+                call(stream=on)
+                graph = core.simt_end_capture(on)
+            assert log.of("cudaFree")
+            check_replays(core, call, graph, on)
+            core.simt_destroy_graph(graph)
+
+
+@pytest.mark.bug("RUN-04")
+def test_others_waiting_breaks_a_capture(core: Any) -> None:
+    """What the library allows itself it allows nobody else, before a call and after it."""
+    with stream() as on:
+        for prepare in (lambda: None, with_workspace):
+            core.simt_begin_capture(on)
+            prepare()
+            with pytest.raises(RuntimeError, match="Unsupported"):
+                core.simt_synchronize()
+            with pytest.raises(RuntimeError, match="Invalidated"):
+                core.simt_end_capture(on)
+            core.simt_set_pending(0)
 
 
 @pytest.mark.bug("RUN-04")

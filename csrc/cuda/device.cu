@@ -151,8 +151,26 @@ StreamMemory::~StreamMemory() {
   if (data_) cudaFreeAsync(data_, static_cast<cudaStream_t>(stream_));
 }
 
+namespace {
+
+/// This thread may allocate and release memory while a stream captures, its own or another's:
+/// neither is enqueued, so no graph depends on it, but without this it would break the capture.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the former one
+};
+
+}  // namespace
+
 OwnedMemory::OwnedMemory(int64_t bytes) {
   if (bytes <= 0) return;
+  const RelaxedCapture relaxed;
   cudaEvent_t event = nullptr;
   check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   event_ = event;
@@ -163,9 +181,12 @@ OwnedMemory::OwnedMemory(int64_t bytes) {
 }
 
 OwnedMemory::~OwnedMemory() {
-  // Errors of a process that is ending are nobody's business.
+  if (!data_) return;
+  // Operators are dropped when the garbage collector says so. Errors of a process that is ending
+  // are nobody's business.
+  const RelaxedCapture relaxed;
   if (event_) cudaEventDestroy(static_cast<cudaEvent_t>(event_));
-  if (data_) cudaFree(data_);
+  cudaFree(data_);
 }
 
 OwnedMemory& OwnedMemory::operator=(OwnedMemory&& other) noexcept {

@@ -38,6 +38,7 @@ void bind_runtime(py::module_& module) {
   module.def("simt_set_pending", [](int error) { set_last_error(cudaError_t(error)); });
   module.def("simt_device", [] { return current_device(); });
   module.def("simt_set_device", [](int device) { require(cudaSetDevice(device)); });
+  module.def("simt_synchronize", [] { require(cudaDeviceSynchronize()); });
   module.def("simt_place", &place_memory);
   module.def("simt_unplace", &unplace_memory);
   module.def("simt_forget_loaded", &forget_loaded);

@@ -92,6 +92,11 @@ int& current_device() {
   return device;
 }
 
+cudaStreamCaptureMode& capture_mode() {
+  thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  return mode;
+}
+
 void log_calls(bool is_on) {
   const Guard guard(lock);
   notes.clear();
@@ -124,7 +129,8 @@ cudaError_t begin(const char* call, cudaStream_t stream, uint64_t object) {
 cudaError_t begin_unsafe(const char* call, uint64_t object) {
   const Guard guard(lock);
   if (const cudaError_t error = begin(call, nullptr, object)) return error;
-  return captures.empty() ? cudaSuccess : break_all(cudaErrorStreamCaptureUnsupported);
+  const bool is_exempt = captures.empty() || capture_mode() == cudaStreamCaptureModeRelaxed;
+  return is_exempt ? cudaSuccess : break_all(cudaErrorStreamCaptureUnsupported);
 }
 
 cudaError_t enqueue(const char* call, cudaStream_t stream, uint64_t object, const Work& work) {
@@ -306,6 +312,11 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   if (!found || !found->capture) return cudaSuccess;
   *status = captures[found->capture].is_broken ? cudaStreamCaptureStatusInvalidated
                                                : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode());
   return cudaSuccess;
 }
 

@@ -36,7 +36,11 @@ void fail_call(const std::string& call, int skipped, cudaError_t error);
 /// Notes a call; an error where it was asked to fail.
 cudaError_t begin(const char* call, cudaStream_t stream = nullptr, uint64_t object = 0);
 
-/// The same for a call that waits for the device or may do so: it breaks any capture.
+/// The capture mode of this host thread.
+cudaStreamCaptureMode& capture_mode();
+
+/// The same for a call that waits for the device or may do so: it breaks any capture unless the
+/// thread's mode is relaxed.
 cudaError_t begin_unsafe(const char* call, uint64_t object = 0);
 
 /// The same for work on a stream, which must exist on the current device. Where the stream captures
