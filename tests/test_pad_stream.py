@@ -54,6 +54,50 @@ print("done")
 """
 
 
+# Positions of several elements under wide borders; sources end at pages that cannot be read.
+ITEMS = """
+import ctypes, mmap
+import numpy as np, cudml
+from harness import data
+from test_pad import source
+libc = ctypes.CDLL(None, use_errno=True)
+PAGE = mmap.PAGESIZE
+
+def fenced(values, at_end):
+    pages = -(-values.nbytes // PAGE)
+    room = mmap.mmap(-1, (pages + 2) * PAGE)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    for page in (0, pages + 1):
+        assert libc.mprotect(ctypes.c_void_p(first + page * PAGE), PAGE, 0) == 0
+    skip = PAGE + (pages * PAGE - values.nbytes if at_end else 0)
+    x = np.frombuffer(room, values.dtype, values.size, skip).reshape(values.shape)
+    x[...] = values
+    return x
+
+ROWS, WIDTH, START, END = 3, 41, (1, 180, 0), (2, 167, 0)
+for dtype in ("uint8", "float16", "float32", "float64"):
+    for run in (2, 3, 4, 5, 7, 8, 9, 16, 17):
+        values = data((ROWS, WIDTH, run), dtype, run)
+        for mode in ("edge", "reflection", "symmetric", "wrap"):
+            rows = [source(mode, i - 1, ROWS) for i in range(ROWS + 3)]
+            columns = [source(mode, i - 180, WIDTH) for i in range(WIDTH + 347)]
+            want = values[rows][:, columns]
+            for at_end in (False, True):
+                x = fenced(values, at_end)
+                got = cudml.padding(x, START, END, mode=mode)
+                assert got.tobytes() == want.tobytes(), (dtype, run, mode, at_end)
+                backwards = cudml.padding(x[:, ::-1], START, END, mode=mode)
+                assert backwards.tobytes() == values[:, ::-1][rows][:, columns].tobytes()
+print("done")
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", ["0", "1000000000000"])
+def test_wide_borders_of_several_elements(limit: str) -> None:
+    assert child_says(ITEMS, CUDML_STREAM_BYTES=limit, limit=180) == "done"
+
+
 @pytest.mark.core
 @pytest.mark.parametrize("limit", ["0", "1000000000000"])
 def test_padding_past_the_caches(limit: str) -> None:

@@ -27,13 +27,53 @@ inline Line line_of(const PadPlan& plan) {
   return {last, 1, plan.rank - 1};
 }
 
+/// Packed items of up to 16 bytes in turned order.
+class Turned {
+ public:
+  explicit Turned(int64_t item) : item_(item), each_(item <= 16 ? 16 / item : 0) {
+    for (int64_t i = 0; i < each_ * item; ++i)
+      which_[i] = static_cast<unsigned char>(16 - (i / item + 1) * item + i % item);
+  }
+
+  /// The item at x and n - 1 before it.
+  void copy(const char* x, char* dst, int64_t n) const {
+#if defined(__SSSE3__)
+    // Whole vectors, whose last bytes the next one puts right.
+    const __m128i order = *reinterpret_cast<const __m128i*>(which_);
+    const int64_t step = each_ * item_;
+    for (; each_ > 0 && n * item_ >= 16; n -= each_, x -= step, dst += step) {
+      const auto* const source = reinterpret_cast<const __m128i*>(x + item_ - 16);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst),
+                       _mm_shuffle_epi8(_mm_loadu_si128(source), order));
+    }
+#endif
+    for (; n > 0; --n, x -= item_, dst += item_) copy_bytes(dst, x, item_);
+  }
+
+ private:
+  int64_t item_, each_;  // bytes; items that a vector holds
+  alignas(16) unsigned char which_[16] = {};
+};
+
+/// Writes the item at x n times.
+inline void repeat_packed(const char* x, char* dst, int64_t n, int64_t item) {
+  if (n <= 0) return;
+  copy_bytes(dst, x, item);
+  for (int64_t done = 1; done < n; done *= 2)
+    copy_bytes(dst + done * item, dst, std::min(done, n - done) * item);
+}
+
 /// Writes positions [from, to) of a line, the first of them at dst; its source begins at x, or is
 /// the constant where x is null.
 template <class T>
 class LineWriter {
  public:
   LineWriter(const Line& line, T constant)
-      : a(line.axis), run(line.run), value(constant), item(line.run * int64_t(sizeof(T))) {
+      : a(line.axis),
+        run(line.run),
+        value(constant),
+        item(line.run * int64_t(sizeof(T))),
+        turned(item) {
     const int64_t right = a.out - a.in - a.start;
     is_simple = run == 1 && a.x_stride == 1 && a.y_stride == 1 &&
                 (a.mode == Border::constant || std::max(a.start, right) <= kNarrow);
@@ -125,10 +165,17 @@ class LineWriter {
     for (int64_t i = 0; i < n; ++i) y[i] = element;
   }
 
+  /// n positions of several elements from x on that is repeated, or from x backwards.
+  void copy_packed(const char* x, int64_t step, char* dst, int64_t n) const {
+    step == 0 ? repeat_packed(x, dst, n, item) : turned.copy(x, dst, n);
+  }
+
   /// n positions from x, x + step, ...
   void copy(const T* x, int64_t step, T* dst, int64_t n) const {
     if (step == run && a.y_stride == run) {
       copy_bytes(dst, x, n * item);
+    } else if (run > 1 && a.y_stride == run && (step == 0 || step == -run)) {
+      copy_packed(reinterpret_cast<const char*>(x), step, reinterpret_cast<char*>(dst), n);
     } else if (run > 1) {
       for (int64_t i = 0; i < n; ++i) copy_bytes(dst + i * a.y_stride, x + i * step, item);
     } else if (step == 0) {
@@ -168,7 +215,8 @@ class LineWriter {
   const PadAxis& a;
   int64_t run;
   T value;
-  int64_t item;    // bytes at one position
+  int64_t item;  // bytes at one position
+  Turned turned;
   bool is_simple;  // packed on both sides, its borders constant or narrow
   int64_t left_source[kNarrow], right_source[kNarrow];
 };
