@@ -10,7 +10,7 @@ import pytest
 import cudml
 from array_support import child_says
 from harness import check, data
-from pool_support import channels_last, same_bits
+from pool_support import channels_last, dtype_of, same_bits
 
 # Name: shape, window and what else is asked of it; the layout is row-major, or channels last where
 # the name begins with it.
@@ -79,8 +79,8 @@ def agree(op: str, x: np.ndarray, *args: Any, **kwargs: Any) -> None:
     check(op, np.ascontiguousarray(x), *args, layouts=["contiguous", "sliced"], **kwargs)
     results = [getattr(cudml, op)(a, *args, **kwargs) for a in (x, np.ascontiguousarray(x))]
     pairs = zip(*(r if isinstance(r, tuple) else (r,) for r in results), strict=True)
-    for mine, plain in pairs:
-        np.testing.assert_array_equal(mine, plain)
+    for mine, plain in pairs:  # widened: NaNs of bfloat16 are not NaNs to NumPy
+        np.testing.assert_array_equal(np.float64(mine), np.float64(plain))
 
 
 @pytest.mark.core
@@ -145,6 +145,23 @@ def test_indexed_values_keep_the_bits_of_nans() -> None:
         for given in (x, channels_last(x)):
             y, index = cudml.max_pooling(given, 2, 2, return_indices=True)
             assert same_bits(y, x.ravel()[index])
+
+
+PAIRS = [(w, start, rows) for w, start in ((2, 0), (3, 0), (3, 1)) for rows in (1, 2, 3, 4)]
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-MAX-3", "D-MAX-6")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("w", "start", "rows"), PAIRS)
+def test_ties_in_pairs_of_columns(w: int, start: int, rows: int, dtype: str) -> None:
+    """Few values, so that the first of equals matters in each lane, at the borders as well."""
+    rng = np.random.default_rng([w, start, rows])
+    lowest, zeros = [-np.inf] * 3 + [-1.0], [-0.0, 0.0, -0.0, np.nan]
+    for values, width in ((lowest, 34), (zeros, 71), ([*lowest, *zeros], 130)):
+        x = np.array(values)[rng.integers(0, len(values), (2, 3, 9, width))]
+        geometry = {"window_size": (rows, w), "strides": 2, "start_padding": (rows // 2, start)}
+        agree("max_pooling", x.astype(dtype_of(dtype)), return_indices=True, **geometry)
 
 
 DIGEST = """

@@ -27,7 +27,7 @@ inline To same_bits(const From& from) {
 
 template <class V>
 inline Vector<V> all_lanes(V value) {
-  return Vector<V>{} + value;
+  return value - Vector<V>{};  // a negative zero too
 }
 
 /// Signed integers as large as V.

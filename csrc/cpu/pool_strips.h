@@ -173,6 +173,19 @@ struct StripRows {
   HD void advance(const PoolPlan& p) {
     const int64_t step = p.axis[1].stride * p.x.space[1];
     for (int64_t i = 0; i < count; ++i) at[i] += step;
+    taps[1].begin += p.axis[1].stride;
+  }
+  /// Rows of output row o, which moves on to the next plane behind the strip's last row.
+  HD void follow(const PoolPlan& p, const StripLines& lines, const Interior& whole, int64_t& o,
+                 const T*& plane) {
+    if (o == lines.first + lines.rows) {
+      o = lines.first;
+      plane += p.x.batch[1];
+    }
+    if (o > lines.first && o > whole.from && o < whole.to)
+      advance(p);
+    else
+      find(p, plane, o);
   }
   double inside() const { return double(taps[0].inside) * double(taps[1].inside); }
 };
@@ -198,6 +211,28 @@ inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>
   const T* const from = first.at[first.count - rows] + c.high * p.x.space[2];
   const int64_t pitch = rows > 1 ? first.at[first.count - 1] - first.at[first.count - 2] : 0;
   return {reinterpret_cast<const char*>(from), bytes / vectors, rows, pitch * kItem};
+}
+
+/// Every second column, of windows of two or three whose last columns are all real.
+inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
+  const PoolAxis& w = p.axis[2];
+  const int64_t last = (w.out - 1) * w.stride - w.start + w.window;
+  return w.stride == 2 && w.dilation == 1 && s.planes == 1 && s.outputs == w.out &&
+         p.x.space[2] == 1 && last <= w.in &&
+         (w.window == 2 ? w.start == 0 : w.window == 3 && w.start <= 1);
+}
+
+/// What a strip of such columns reads kNear bytes further on, rows of each plane that the window
+/// newly covers. `vectors` is how many vectors of outputs a line has.
+template <class T>
+inline Ahead near_ahead(const PoolPlan& p, const StripRows<T>& rows, int64_t vectors) {
+  constexpr int64_t kNear = 4096, kItem = sizeof(T);
+  const PoolAxis &d = p.axis[0], &h = p.axis[1];
+  if (rows.count == 0) return {};
+  const int64_t planes = std::min(d.stride, rows.taps[0].count);
+  const T* const from = rows.at[(rows.taps[0].count - planes) * rows.taps[1].count];
+  return {reinterpret_cast<const char*>(from) + kNear, h.stride * p.x.space[1] * kItem / vectors,
+          planes, d.dilation * p.x.space[0] * kItem};
 }
 
 /// Bytes of all planes of x.

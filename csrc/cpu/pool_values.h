@@ -15,15 +15,6 @@ bool joins_planes(const PoolPlan& p, const StripShape& s) {
          w.start < s.span && w.in + s.span <= std::numeric_limits<IntegerLike<V>>::max();
 }
 
-/// Every second column, of windows of two or three whose last columns are all real.
-inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
-  const PoolAxis& w = p.axis[2];
-  const int64_t last = (w.out - 1) * w.stride - w.start + w.window;
-  return w.stride == 2 && w.dilation == 1 && s.planes == 1 && s.outputs == w.out &&
-         p.x.space[2] == 1 && last <= w.in &&
-         (w.window == 2 ? w.start == 0 : w.window == 3 && w.start <= 1);
-}
-
 /// The shape of strips of a plan, without outputs where strips do not suit it.
 template <class V>
 StripShape value_shape(const PoolPlan& p, int64_t piece) {
@@ -90,18 +81,6 @@ class StripPool : ValuePool<Op, Finish> {
   /// The processor itself fetches these in time; to fetch them again takes longer.
   bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
 
-  /// Rows of output row o, which moves on to the next plane behind the strip's last row.
-  HD void find_rows(const StripLines& lines, const Interior& whole, int64_t& o, const T*& plane) {
-    if (o == lines.first + lines.rows) {
-      o = lines.first;
-      plane += plan.x.batch[1];
-    }
-    if (o > lines.first && o > whole.from && o < whole.to)
-      rows_.advance(plan);
-    else
-      rows_.find(plan, plane, o);
-  }
-
   /// Lines of pairs of columns, rows and columns joined in registers.
   [[gnu::noinline]] void fold_lines(const Task& task, const StripColumns& c,
                                     const StripLines& lines, V* joined, T* to, double* counts) {
@@ -113,9 +92,9 @@ class StripPool : ValuePool<Op, Finish> {
     const int64_t reach = base + (c.n + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
     const T* plane = x + task.x;
     for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o, joined += c.n, to += c.n) {
-      find_rows(lines, whole, o, plane);
+      rows_.follow(plan, lines, whole, o, plane);
       counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
-      if (i == 0 && fetches_) ahead = near_ahead(c.n);
+      if (i == 0 && fetches_) ahead = near_ahead(plan, rows_, (c.n + kLanes<V> - 1) / kLanes<V>);
       V* const line = kStores ? reinterpret_cast<V*>(to) : joined;
       if (rows_.count == 0 || end - rows_.at[rows_.count - 1] < reach)
         join_line(c, line);
@@ -176,20 +155,6 @@ class StripPool : ValuePool<Op, Finish> {
     join_columns<typename Op::Join>(room_.line, s, room_.spare, room_.spare, Ahead{});
     for (int64_t i = 0; i < c.n; i += kLanes<V>)
       put(line, i, load_vector<Vector<V>>(room_.spare + i));
-  }
-
-  /// What a strip reads kNear bytes further on, rows of each plane that the window newly covers.
-  Ahead near_ahead(int64_t outputs) const {
-    constexpr int64_t kNear = 4096;
-    const PoolAxis &d = plan.axis[0], &h = plan.axis[1];
-    if (rows_.count == 0) return {};
-    const int64_t planes = std::min(d.stride, rows_.taps[0].count);
-    const int64_t vectors = (outputs + kLanes<V> - 1) / kLanes<V>;
-    const T* const from = rows_.at[(rows_.taps[0].count - planes) * rows_.taps[1].count];
-    constexpr int64_t kItem = sizeof(T);
-    return {reinterpret_cast<const char*>(from) + kNear,
-            h.stride * plan.x.space[1] * kItem / vectors, planes,
-            d.dilation * plan.x.space[0] * kItem};
   }
 
   /// Values of a column that are joined between two fetches of memory.
@@ -280,7 +245,7 @@ class StripPool : ValuePool<Op, Finish> {
     const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
     int64_t o = lines.first;
     for (int64_t i = 0; i < lines.lines; ++i, ++o, line += s.pitch) {
-      find_rows(lines, whole, o, plane);
+      rows_.follow(plan, lines, whole, o, plane);
       if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, c, s.fetches(kLanes<V>));
       counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
       fill_line(c, task.n, line);

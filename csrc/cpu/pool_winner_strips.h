@@ -2,72 +2,11 @@
 // then columns.
 #pragma once
 
-#include "cpu/pool_lanes.h"
 #include "cpu/pool_strips.h"
+#include "cpu/pool_winner_folds.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-// A lane type V holds values so that they compare as the elements do, and takes them back to the
-// same bits. Positions are what `flat` says, counted from the plane's first element, and kNowhere
-// for what is no element.
-
-template <class V>
-using Position = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
-
-template <class V>
-constexpr Position<V> kNowhere = std::numeric_limits<Position<V>>::max();
-
-template <class T>
-struct WinnerLanes {
-  using Element = T;
-  using V = Acc<T>;
-  static V none() { return -std::numeric_limits<V>::infinity(); }
-  Vector<V> load(const T* p) const { return load_floats(p); }
-  void store(T* p, Vector<V> v) const {
-    if constexpr (std::is_same_v<T, BFloat16>)
-      store_vector(p, __builtin_convertvector(same_bits<Vector<uint32_t>>(v) >> 16, HalfBits));
-    else
-      store_floats(p, v);
-  }
-};
-
-/// Integers S, as `flip` makes signed ones of them.
-template <class S>
-struct WinnerIntegers {
-  using Element = S;
-  using V = std::conditional_t<sizeof(S) == 8, int64_t, int32_t>;
-  using U = std::make_unsigned_t<S>;
-  using Packed = Vector<S, kVectorBytes / int(sizeof(V) / sizeof(S))>;
-  using Bits = Vector<U, kVectorBytes / int(sizeof(V) / sizeof(S))>;
-  U flip = 0;
-
-  static V none() { return std::numeric_limits<S>::min(); }
-  Vector<V> load(const S* p) const {
-    const Bits bits = load_vector<Bits>(p) ^ flip;
-    return __builtin_convertvector(same_bits<Packed>(bits), Vector<V>);
-  }
-  void store(S* p, Vector<V> v) const {
-    const Bits bits = same_bits<Bits>(__builtin_convertvector(v, Packed));
-    store_vector(p, bits ^ flip);
-  }
-};
-
-/// Takes value v at position at where it is larger, for taps in visiting order: the first of equals
-/// and the first NaN stay.
-template <class V>
-inline void offer(Vector<V>& best, Vector<Position<V>>& place, const Vector<V>& v,
-                  const Vector<Position<V>>& at) {
-  if constexpr (std::is_floating_point_v<V>) {
-    const auto take = ~(v <= best) & (best == best);
-    best = take ? v : best;
-    place = take ? at : place;
-  } else {
-    const auto take = v > best;
-    best = take ? v : best;
-    place = take ? at : place;
-  }
-}
 
 /// The same for taps in any order: of equals the one at the lowest position stays.
 template <class V>
@@ -85,13 +24,6 @@ inline void offer_unordered(Vector<V>& best, Vector<Position<V>>& place, const V
     place = take ? at : place;
   }
 }
-
-/// A line of values and their positions.
-template <class V>
-struct WinnerLine {
-  V* value;
-  Position<V>* place;
-};
 
 /// Joins columns as join_columns does. Values i of tap k stand at tap(k, i).
 template <class V, class Tap>
@@ -161,12 +93,26 @@ class StripWinners {
         indices_(indices, plan.indices, plan, shape,
                  is_streamed(plan.outputs() * int64_t(sizeof(Index)))),
         writes_values_(y != nullptr),
+        folds_(kFolds && folds_pairs(plan, shape) && most_taps(plan, 2) <= FoldedRows<T, P>::kMost),
         fetches_(is_streamed(input_bytes(plan))) {}
 
   void operator()(const Task& task) {
-    const PoolAxis& w = plan_.axis[2];
-    const StripColumns c = columns_of(w, shape_, task);
+    const StripColumns c = columns_of(plan_.axis[2], shape_, task);
     const StripLines lines(plan_, shape_, task);
+    if (folds_)
+      fold_lines(task, c, lines);
+    else
+      join_lines(task, c, lines);
+    if (writes_values_) write_values(task, lines, c.n);
+    write_indices(task, lines, c.n);
+  }
+
+ private:
+  static constexpr bool kFolds = sizeof(T) <= 4 && kIsFloat<T>;
+
+  [[gnu::noinline]] void join_lines(const Task& task, const StripColumns& c,
+                                    const StripLines& lines) {
+    const PoolAxis& w = plan_.axis[2];
     const int64_t line = c.n * task.n, pitch = line_pitch(c.columns * task.n);
     Ahead ahead;
     rows_.taps[0] = axis_taps(plan_.axis[0], task.space(0));
@@ -180,11 +126,36 @@ class StripWinners {
     for (int64_t i = 0; i < lines.lines; ++i)
       join_winners<V>({value_.line + i * pitch, place_.line + i * pitch}, s,
                       {value_.out + i * line, place_.out + i * line}, ahead);
-    if (writes_values_) write_values(task, lines, c.n);
-    write_indices(task, lines, c.n);
   }
 
- private:
+  /// Lines of pairs of columns, rows and columns joined in registers.
+  [[gnu::noinline]] void fold_lines(const Task& task, const StripColumns& c,
+                                    const StripLines& lines) {
+    const PoolAxis& w = plan_.axis[2];
+    rows_.taps[0] = axis_taps(plan_.axis[0], task.space(0));
+    const int64_t base = w.window == 3 ? 1 - w.start : 0;
+    const int64_t reach = base + vectors_of(c.n) * 2 * kLanes<V>;
+    Ahead ahead;
+    const Interior whole = interior_of(plan_.axis[1], lines.first, lines.first + lines.rows);
+    const T* plane = x_ + task.x;
+    for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o) {
+      const WinnerLine<V> out{value_.out + i * c.n, place_.out + i * c.n};
+      rows_.follow(plan_, lines, whole, o, plane);
+      if (i == 0 && fetches_) ahead = near_ahead(plan_, rows_, vectors_of(c.n));
+      if (rows_.count == 0 || end_ - rows_.at[rows_.count - 1] < reach) {
+        fill_line(c, 1, {value_.line, place_.line});
+        const ColumnShape s{w.window, w.stride, w.dilation, 1, c.n, 1, line_pitch(c.columns)};
+        Ahead none;
+        join_winners<V>({value_.line, place_.line}, s, out, none);
+      } else if constexpr (kFolds) {
+        number_rows(rows_);
+        const P step = P(plan_.flat.space[2]);
+        const FoldedRows<T, P> rows{rows_.at, row_place_, rows_.count, step};
+        fold_winners(op_, rows, w.window, base, c.n, out, ahead);
+      }
+    }
+  }
+
   static int64_t vectors_of(int64_t n) { return (n + kLanes<V> - 1) / kLanes<V>; }
 
   void fill_line(const StripColumns& c, int64_t lanes, WinnerLine<V> line) {
@@ -256,18 +227,24 @@ class StripWinners {
   void write_values(const Task& task, const StripLines& lines, int64_t n) {
     const int64_t values = lines.lines * n * task.n;
     T* const to = values_.room(task.y, lines, n, task.n);
-    for (int64_t i = 0; i < values; i += kLanes<V>)
-      op_.store(to + i, load_vector<Vector<V>>(value_.out + i));
-    if constexpr (std::is_same_v<T, Float16>) keep_nans(task, lines, n * task.n, to);
+    Vector<P> nans{};
+    for (int64_t i = 0; i < values; i += kLanes<V>) {
+      const auto v = load_vector<Vector<V>>(value_.out + i);
+      op_.store(to + i, v);
+      if constexpr (std::is_same_v<T, Float16>) nans |= v != v;
+    }
+    if constexpr (std::is_same_v<T, Float16>) {
+      bool any = false;
+      for (int64_t i = 0; i < kLanes<V>; ++i) any |= nans[i] != 0;
+      if (any) keep_nans(task, lines, n * task.n, to);
+    }
     values_.put(task.y, lines, n, task.n);
   }
 
   /// The processor's conversion makes signalling NaNs quiet: NaNs are copied.
-  void keep_nans(const Task& task, const StripLines& lines, int64_t line, T* to) const {
-    bool any = false;
-    const int64_t n = lines.lines * line;
-    for (int64_t i = 0; i < n; ++i) any |= value_.out[i] != value_.out[i];
-    for (int64_t i = 0; any && i < n; ++i) {
+  [[gnu::noinline]] void keep_nans(const Task& task, const StripLines& lines, int64_t line,
+                                   T* to) const {
+    for (int64_t i = 0; i < lines.lines * line; ++i) {
       if (value_.out[i] == value_.out[i]) continue;
       int64_t place = place_.out[i];
       int64_t at = task.x + lines.plane(i / line) * plan_.x.batch[1] + i % line % task.n;
@@ -316,7 +293,7 @@ class StripWinners {
   const T *x_, *end_;
   StripSink<T> values_;
   StripSink<Index> indices_;
-  const bool writes_values_, fetches_;
+  const bool writes_values_, folds_, fetches_;
   StripRows<T> rows_;
   P row_place_[kChain];
   StripRoom<V> value_;
