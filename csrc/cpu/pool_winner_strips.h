@@ -2,6 +2,8 @@
 // then columns.
 #pragma once
 
+#include <optional>
+
 #include "cpu/pool_strips.h"
 #include "cpu/pool_winner_folds.h"
 
@@ -74,8 +76,65 @@ void join_winners(WinnerLine<V> line, const ColumnShape& s, WinnerLine<V> out, A
   }
 }
 
-/// Values and indices of strips; Index is the type of the indices.
-template <class Op, class Index>
+/// Indices of strips, which go out as int64 or as uint32: positions that have found their plane.
+template <class P>
+class StripIndices {
+ public:
+  StripIndices(void* indices, const PoolPlan& plan, const StripShape& shape) : plan_(plan) {
+    const bool streamed = is_streamed(plan.outputs() * int64_t(size_of(plan.index_dtype)));
+    if (plan.index_dtype == Dtype::uint32)
+      narrow_.emplace(static_cast<uint32_t*>(indices), plan.indices, plan, shape, streamed);
+    else
+      wide_.emplace(static_cast<int64_t*>(indices), plan.indices, plan, shape, streamed);
+  }
+
+  /// Those of n columns in each of the lines.
+  void write(const Task& task, const StripLines& lines, int64_t n, const P* place) {
+    wide_ ? put(*wide_, task, lines, n, place) : put(*narrow_, task, lines, n, place);
+  }
+
+ private:
+  static constexpr P kNone = std::numeric_limits<P>::max();
+
+  template <class Index>
+  void put(StripSink<Index>& sink, const Task& task, const StripLines& lines, int64_t n,
+           const P* place) {
+    Index* const to = sink.room(task.indices, lines, n, task.n);
+    const int64_t line = n * task.n, plane = lines.rows * line;  // outputs of one plane
+    for (int64_t first = 0; first < lines.lines * line; first += plane) {
+      const Index base = Index(task.flat + first / plane * plan_.flat.batch[1]);
+      if (task.n == 1)
+        number(place + first, plane, base, to + first);
+      else
+        number_lanes(place + first, plane, task.n, base, to + first);
+    }
+    sink.put(task.indices, lines, n, task.n);
+  }
+
+  template <class Index>
+  static void number(const P* place, int64_t n, Index base, Index* to) {
+    constexpr int64_t kBlock = 16;
+    for (int64_t i = 0; i < n; i += kBlock)
+      for (int64_t j = i; j < i + kBlock; ++j)
+        to[j] = place[j] == kNone ? Index(-1) : Index(base + Index(place[j]));
+  }
+
+  template <class Index>
+  void number_lanes(const P* place, int64_t n, int64_t lanes, Index base, Index* to) const {
+    const Index step = Index(plan_.flat.batch[1]);
+    for (int64_t j = 0; j < n; j += lanes)
+      for (int64_t c = 0; c < lanes; ++c)
+        to[j + c] =
+            place[j + c] == kNone ? Index(-1) : Index(base + Index(c) * step + Index(place[j + c]));
+  }
+
+  const PoolPlan& plan_;
+  std::optional<StripSink<int64_t>> wide_;
+  std::optional<StripSink<uint32_t>> narrow_;
+};
+
+/// Values and indices of strips.
+template <class Op>
 class StripWinners {
   using T = typename Op::Element;
   using V = typename Op::V;
@@ -83,15 +142,14 @@ class StripWinners {
 
  public:
   StripWinners(const PoolPlan& plan, const Op& op, const StripShape& shape, const T* x, T* y,
-               Index* indices)
+               void* indices)
       : plan_(plan),
         op_(op),
         shape_(shape),
         x_(x),
         end_(end_of_x(plan, x)),
         values_(y, plan.y, plan, shape, is_streamed(plan.outputs() * int64_t(sizeof(T)))),
-        indices_(indices, plan.indices, plan, shape,
-                 is_streamed(plan.outputs() * int64_t(sizeof(Index)))),
+        indices_(indices, plan, shape),
         writes_values_(y != nullptr),
         folds_(kFolds && folds_pairs(plan, shape) && most_taps(plan, 2) <= FoldedRows<T, P>::kMost),
         fetches_(is_streamed(input_bytes(plan))) {}
@@ -104,7 +162,7 @@ class StripWinners {
     else
       join_lines(task, c, lines);
     if (writes_values_) write_values(task, lines, c.n);
-    write_indices(task, lines, c.n);
+    indices_.write(task, lines, c.n, place_.out);
   }
 
  private:
@@ -258,41 +316,12 @@ class StripWinners {
     }
   }
 
-  void write_indices(const Task& task, const StripLines& lines, int64_t n) {
-    Index* const to = indices_.room(task.indices, lines, n, task.n);
-    const int64_t line = n * task.n, plane = lines.rows * line;  // outputs of one plane
-    for (int64_t first = 0; first < lines.lines * line; first += plane) {
-      const Index base = Index(task.flat + first / plane * plan_.flat.batch[1]);
-      if (task.n == 1)
-        number(place_.out + first, plane, base, to + first);
-      else
-        number_lanes(place_.out + first, plane, task.n, base, to + first);
-    }
-    indices_.put(task.indices, lines, n, task.n);
-  }
-
-  static void number(const P* place, int64_t n, Index base, Index* to) {
-    constexpr int64_t kBlock = 16;
-    for (int64_t i = 0; i < n; i += kBlock)
-      for (int64_t j = i; j < i + kBlock; ++j)
-        to[j] = place[j] == kNowhere<V> ? Index(-1) : Index(base + Index(place[j]));
-  }
-
-  void number_lanes(const P* place, int64_t n, int64_t lanes, Index base, Index* to) const {
-    const Index step = Index(plan_.flat.batch[1]);
-    for (int64_t j = 0; j < n; j += lanes)
-      for (int64_t c = 0; c < lanes; ++c)
-        to[j + c] = place[j + c] == kNowhere<V>
-                        ? Index(-1)
-                        : Index(base + Index(c) * step + Index(place[j + c]));
-  }
-
   const PoolPlan& plan_;
   const Op op_;
   const StripShape shape_;
   const T *x_, *end_;
   StripSink<T> values_;
-  StripSink<Index> indices_;
+  StripIndices<P> indices_;
   const bool writes_values_, folds_, fetches_;
   StripRows<T> rows_;
   P row_place_[kChain];
@@ -314,19 +343,12 @@ StripShape winner_shape(const PoolPlan& p) {
 template <class Op>
 void winners_of_strips(const PoolPlan& plan, const Op& op, const StripShape& shape, const void* x,
                        void* y, void* indices) {
+  using T = typename Op::Element;
   const TaskSpace space = strip_tasks(plan, shape);
-  const auto run = [&]<class Index>(Index* to) {
-    using T = typename Op::Element;
-    parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
-      StripWinners<Op, Index> strips(plan, op, shape, static_cast<const T*>(x), static_cast<T*>(y),
-                                     to);
-      for_tasks(space, begin, end, [&](const Task& task, int64_t) { strips(task); });
-    });
-  };
-  if (plan.index_dtype == Dtype::uint32)
-    run(static_cast<uint32_t*>(indices));
-  else
-    run(static_cast<int64_t*>(indices));
+  parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
+    StripWinners<Op> strips(plan, op, shape, static_cast<const T*>(x), static_cast<T*>(y), indices);
+    for_tasks(space, begin, end, [&](const Task& task, int64_t) { strips(task); });
+  });
 }
 
 }  // namespace
