@@ -9,7 +9,7 @@ import pytest
 
 import cudml
 from array_support import child_says
-from harness import FLOATS, data
+from harness import FLOATS, check, data
 from layouts import dtype_of
 
 # Sizes that one block does not hold, along each axis in turn; windows that overlap, that do not,
@@ -117,13 +117,59 @@ def test_winners_along_rows(dtype: str, start: int) -> None:
             assert np.array_equal(got.astype(np.float64), of_max(x, grad, geometry)), width
 
 
+# Windows that advance by 1 along the rows, or by 2 in pairs: shape, then how they lie.
+ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "3 by 1": ((2, 3, 19, 37), {"window_size": 3, "start_padding": 1, "end_padding": 1}),
+    "parts of rows, rows without windows": (
+        (1, 2, 8, 1301),
+        {"window_size": (2, 5), "strides": (3, 1), "start_padding": (1, 4), "end_padding": (0, 2)},
+    ),
+    "dilated": (
+        (1, 3, 40, 75),
+        {"window_size": (3, 4), "strides": (2, 1), "dilations": (2, 7), "start_padding": (0, 9)},
+    ),
+    "pairs": (
+        (2, 2, 9, 1143),
+        {"window_size": (3, 2), "strides": (1, 2), "start_padding": (1, 1), "end_padding": (0, 1)},
+    ),
+    "pairs apart": ((2, 3, 10, 46), {"window_size": 2, "strides": 2}),
+    "signals": ((3, 4, 90), {"window_size": 16, "start_padding": 7, "end_padding": 8}),
+    "many rows": ((1, 1, 2900, 33), {"window_size": (5, 3), "end_padding": (2, 1)}),
+}
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-AVG-8")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ALONG_ROWS)
+def test_averages_along_rows(name: str, dtype: str) -> None:
+    shape, geometry = ALONG_ROWS[name]
+    size = cudml.max_pooling(np.zeros(shape, np.float32), **geometry).shape
+    grad = data(size, dtype, seed=len(name))
+    for include in (False, True):
+        check(
+            "average_pooling_grad", grad, shape, **geometry, include_padding=include,
+            layouts=("contiguous", "sliced"),
+        )  # fmt: skip
+
+
+@pytest.mark.core
+def test_shares_are_added_after_the_division() -> None:
+    """Gradients whose sum is no number of the type, though that of their shares is."""
+    half = np.finfo(np.float32).max / 2
+    grad = np.full((1, 1, 6, 40), half, np.float32)
+    got = cudml.average_pooling_grad(grad, grad.shape, 3, 1, 1, 1, include_padding=True)
+    np.testing.assert_allclose(got[0, 0, 1:-1, 1:-1], half, rtol=1e-6)
+    assert np.isfinite(got[0, 0, [0, -1]]).all()
+
+
 SAME = """
 import hashlib
 import numpy as np, cudml
-from test_pool_grad_blocks import CASES, lanes_last
+from test_pool_grad_blocks import ALONG_ROWS, CASES, lanes_last
 from harness import data
 total = hashlib.sha256()
-for shape, geometry in CASES.values():
+for shape, geometry in (CASES | ALONG_ROWS).values():
     for planes, dtype in ((0, "float32"), (0, "float16"), (9, "float64"), (70, "float32")):
         sizes = (2, planes, *[min(n, 33) for n in shape[2:]]) if planes else shape
         x = data(sizes, dtype, 3)

@@ -1,6 +1,6 @@
 // Gradient of average pooling on the CPU: each element gathers from the windows that cover it.
 #include "cpu/families.h"
-#include "cpu/pool_grad_blocks.h"
+#include "cpu/pool_grad_average_rows.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -321,6 +321,7 @@ void gather(const Gather& rows, int64_t bytes) {
 template <class T, class Sum>
 void gather_average(const PoolGradPlan& plan, const void* grad, void* result) {
   if constexpr (std::is_same_v<Sum, Acc<T>>) {
+    if (AverageRows<T>::fits(plan)) return AverageRows<T>(plan, grad, result).run();
     if (BlockShape::fits(plan)) return AverageBlocks<T>(BlockShape(plan), grad, result).run();
   }
   const AverageGather<T, Sum> base{plan, plan.forward, static_cast<const T*>(grad),
