@@ -31,7 +31,7 @@ from problems import MOST_BYTES, Problem, cross, problems
 from rows import Known, Limits, row, visit
 
 ROUNDS, SECONDS = 15, 2.0
-VISITS = {"cpu": 3, "cuda": 1}  # with PyTorch's compiler a visit is dear, and a GPU is steady
+VISITS = {"cpu": 6, "cuda": 1}  # with PyTorch's compiler a visit is dear, and a GPU is steady
 
 
 def all_rows(
