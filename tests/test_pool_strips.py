@@ -42,6 +42,7 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "rows in parts": ((1, 2, 3, 9001), {"window_size": 3, "strides": (1, 2), "start_padding": 1}),
     "stride 4": ((2, 3, 5000), {"window_size": 5, "strides": 4, "start_padding": 2}),
     "stride 4, dilated": ((1, 3, 4, 77), {"window_size": 3, "strides": 4, "dilations": (1, 3)}),
+    "stride 4, side by side": ((2, 3, 9, 203), {"window_size": 4, "strides": 4}),
     "stride 3": ((1, 4, 9, 101), {"window_size": (2, 5), "strides": 3, "end_padding": 4}),
     "empty windows": (
         (1, 3, 2, 5),

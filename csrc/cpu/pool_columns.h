@@ -140,6 +140,43 @@ void join_fourth(const V* line, const ColumnShape& s, V* room, V* out, Ahead ahe
   }
 }
 
+/// Columns 4 * i + k from p on, in lane i of at[k].
+template <class V>
+struct Fourths {
+  Vector<V> at[4];
+
+  explicit Fourths(const V* p) {
+    constexpr auto kAll = std::make_index_sequence<size_t(kLanes<V>)>{};
+    const auto a = load_vector<Vector<V>>(p), b = load_vector<Vector<V>>(p + kLanes<V>);
+    const auto c = load_vector<Vector<V>>(p + 2 * kLanes<V>);
+    const auto d = load_vector<Vector<V>>(p + 3 * kLanes<V>);
+    const auto even = pick<0, 2>(a, b, kAll), odd = pick<1, 2>(a, b, kAll);
+    const auto more_even = pick<0, 2>(c, d, kAll), more_odd = pick<1, 2>(c, d, kAll);
+    at[0] = pick<0, 2>(even, more_even, kAll);
+    at[1] = pick<0, 2>(odd, more_odd, kAll);
+    at[2] = pick<1, 2>(even, more_even, kAll);
+    at[3] = pick<1, 2>(odd, more_odd, kAll);
+  }
+};
+
+/// Stride 4, one lane, kTaps of 4 or 5 columns side by side, in registers.
+template <int kTaps, class Join, class V>
+void join_near_fourth(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  constexpr int64_t kStep = kLanes<V>;
+  constexpr auto kAll = std::make_index_sequence<size_t(kStep)>{};
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += s.columns) {
+    Fourths<V> now(line);
+    for (int64_t i = 0; i < s.columns; i += kStep) {
+      const Fourths<V> next(line + 4 * (i + kStep));
+      auto v = Join::join(Join::join(Join::join(now.at[0], now.at[1]), now.at[2]), now.at[3]);
+      if constexpr (kTaps == 5) v = Join::join(v, pick<1, 1>(now.at[0], next.at[0], kAll));
+      store_vector(out + i, v);
+      now = next;
+      ahead.fetch();
+    }
+  }
+}
+
 template <class Join, class V>
 void join_strided(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
   for (int64_t r = 0; r < s.lines; ++r, line += s.pitch)
@@ -198,6 +235,10 @@ void join_columns(const V* line, const ColumnShape& s, V* room, V* out, Ahead ah
     if (s.dilation == 1 && s.window == 3) return join_second<3, Join>(line, s, out, ahead);
     return join_second<0, Join>(line, s, out, ahead);
   }
+  if (s.stride == 4 && s.dilation == 1 && s.window == 5)
+    return join_near_fourth<5, Join>(line, s, out, ahead);
+  if (s.stride == 4 && s.dilation == 1 && s.window == 4)
+    return join_near_fourth<4, Join>(line, s, out, ahead);
   if (s.stride == 4) return join_fourth<Join>(line, s, room, out, ahead);
   join_strided<Join>(line, s, out, ahead);
 }

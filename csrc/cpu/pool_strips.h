@@ -12,8 +12,9 @@ namespace {
 /// Bytes of values in a line: with what it is made from and what it becomes it stays in the first
 /// cache.
 constexpr int64_t kLineBytes = 8192;
-/// Loops write and read whole vectors, two at a time where they skip every second column.
-constexpr int64_t kLineSlack = 512;
+/// Loops write and read whole vectors, four at a time and four ahead where they skip columns; lines
+/// begin up to a vector late.
+constexpr int64_t kLineSlack = 9 * 64;
 
 /// Room for values of the type V at every stage of a strip.
 template <class V>
