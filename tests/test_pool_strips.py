@@ -148,6 +148,18 @@ def test_indexed_values_keep_the_bits_of_nans() -> None:
             assert same_bits(y, x.ravel()[index])
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "uint32"])
+@pytest.mark.parametrize("lanes", range(2, 10))
+def test_pairs_of_pixels(lanes: int, dtype: str) -> None:
+    """Columns of a few bytes, of which several share a vector."""
+    for width, start, end in ((46, 0, 0), (33, 1, 0), (700, (1, 2), (0, 1))):
+        x = channels_last(data((2, lanes, 9, width), dtype, seed=lanes, kind="special"))
+        geometry = {"strides": 2, "start_padding": start, "end_padding": end}
+        for indices in (False, True):
+            agree("max_pooling", x, 2, return_indices=indices, **geometry)
+
+
 PAIRS = [(w, start, rows) for w, start in ((2, 0), (3, 0), (3, 1)) for rows in (1, 2, 3, 4)]
 
 

@@ -214,8 +214,70 @@ void join_lanes_of_columns(const V* line, const ColumnShape& s, V* out, Ahead ah
   }
 }
 
+#if defined(__SSSE3__)
+
+/// Bytes of columns of a few bytes each, every second one of 16 bytes at p and of as many columns
+/// that follow: those of even place and those of odd.
+class ColumnPairs {
+ public:
+  static constexpr int64_t kMost = 8;  // bytes of a column
+
+  explicit ColumnPairs(int64_t column) : columns(16 / column), bytes_(columns * column) {
+    for (int64_t i = 0; i < 16; ++i)
+      for (int64_t odd = 0; odd < 2; ++odd) {
+        const int64_t from = (i / column * 2 + odd) * column + i % column;
+        near_[odd][i] = i < bytes_ && from < bytes_ ? char(from) : kNone;
+        far_[odd][i] = i < bytes_ && from >= bytes_ ? char(from - bytes_) : kNone;
+      }
+  }
+
+  template <class Lanes>
+  Lanes pick_from(const char* p, int odd) const {
+    const __m128i near = _mm_shuffle_epi8(load(p), load(near_[odd]));
+    return same_bits<Lanes>(
+        _mm_or_si128(near, _mm_shuffle_epi8(load(p + bytes_), load(far_[odd]))));
+  }
+
+  const int64_t columns;  // that come of both
+
+ private:
+  static constexpr char kNone = -128;
+  static __m128i load(const char* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
+
+  int64_t bytes_;
+  char near_[2][16], far_[2][16];
+};
+
+/// Stride 2, windows of two columns of a few bytes.
+template <class Join, class V>
+void join_short_pairs(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  using Lanes = Vector<V, 16>;
+  const ColumnPairs pairs(s.lanes * int64_t(sizeof(V)));
+  const int64_t step = pairs.columns * s.lanes;
+  int64_t due = 0;  // values until the next fetch
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += s.values())
+    for (int64_t i = 0; i < s.values(); i += step) {
+      const char* const from = reinterpret_cast<const char*>(line + 2 * i);
+      store_vector(out + i,
+                   Join::join(pairs.pick_from<Lanes>(from, 0), pairs.pick_from<Lanes>(from, 1)));
+      if ((due -= step) >= 0) continue;
+      ahead.fetch();
+      due += kLanes<V>;
+    }
+}
+
+#endif
+
 template <class Join, class V>
 void join_columns_of_lanes(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+#if defined(__SSSE3__)
+  if constexpr (std::is_integral_v<V>)
+    if (s.lanes * int64_t(sizeof(V)) <= ColumnPairs::kMost && s.window == 2 && s.stride == 2 &&
+        s.dilation == 1)
+      return join_short_pairs<Join>(line, s, out, ahead);
+#endif
   if (s.lanes * int64_t(sizeof(V)) <= 16 && kVectorBytes > 16 && !std::is_floating_point_v<V>)
     return join_lanes_of_columns<0, 16, Join>(line, s, out, ahead);
   if (s.window == 2) return join_lanes_of_columns<2, kVectorBytes, Join>(line, s, out, ahead);
