@@ -29,12 +29,30 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         (1, 3, 12, 9),
         {"window_size": (4, 3), "start_padding": (0, 2), "end_padding": (3, 0)},
     ),
+    "rows as one line, three columns": (
+        (2, 11, 13, 17),
+        {"window_size": 3, "start_padding": 1, "end_padding": 1},
+    ),
+    "rows as one line, three columns of wide ones": (
+        (1, 2, 5, 300),
+        {"window_size": 3, "start_padding": 1, "end_padding": 1},
+    ),
+    "rows as one line, three columns in volumes": (
+        (1, 2, 4, 6, 40),
+        {"window_size": 3, "start_padding": 1, "end_padding": 1},
+    ),
+    "rows as one line, rows of padding alone": (
+        (1, 3, 2, 9),
+        {"window_size": (2, 3), "start_padding": (4, 1), "end_padding": (3, 1)},
+    ),
     "pairs": ((2, 3, 9, 130), {"window_size": (3, 2), "strides": 2}),
     "pairs and one before": (
         (2, 5, 8, 66),
         {"window_size": 3, "strides": 2, "start_padding": 1},
     ),
     "pairs and one after": ((2, 5, 7, 143), {"window_size": (2, 3), "strides": 2}),
+    "pairs and one after, a short row": ((2, 3, 9, 55), {"window_size": 3, "strides": 2}),
+    "pairs and one after, whole vectors": ((1, 3, 7, 257), {"window_size": 3, "strides": 2}),
     "pairs in volumes": (
         (1, 2, 6, 7, 34),
         {"window_size": 2, "strides": 2, "start_padding": (1, 1, 0)},
@@ -58,6 +76,9 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         (1, 65, 5, 7),
         {"window_size": 2, "start_padding": 1, "end_padding": 1},
     ),
+    "channels last, few taps in volumes": ((1, 64, 4, 5, 6), {"window_size": 2, "strides": 2}),
+    "channels last, three taps": ((1, 128, 3, 9), {"window_size": (1, 3), "end_padding": (0, 1)}),
+    "channels last, few taps of wide columns": ((1, 4200, 2, 5), {"window_size": 2}),
     "channels last, rows in parts": (
         (1, 130, 5, 90),
         {"window_size": 3, "strides": (1, 2), "end_padding": 1},

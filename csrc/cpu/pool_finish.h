@@ -25,10 +25,26 @@ struct OutputRun {
 
 // A finish turns joined values into outputs: write() for a run of outputs, in whole vectors, one()
 // for a single window. `again(i)` gives the value of output i from its taps, scaled. prepare()
-// comes before both, where write() will be called.
+// comes before both, where write() will be called. of_count() is what ends vectors of windows that
+// count so many taps, where no more is needed; of_columns() that of outputs from a column on whose
+// windows count so many taps along the other axes, where rows of outputs follow each other.
+
+/// Lines of so many values that nearly all of the vectors they take are full.
+template <class V>
+inline int64_t lines_at_once(int64_t values) {
+  return std::max<int64_t>(1, 16 * kLanes<V> / values);
+}
 
 struct MaxFinish {
   void prepare(const PoolPlan&) {}
+  struct Last {
+    template <class W>
+    W operator()(const W& v, int64_t = 0) const {
+      return v;
+    }
+  };
+  Last of_count(double) const { return {}; }
+  Last of_columns(double) const { return {}; }
   template <class Op, class Again>
   void write(const Op& op, const OutputRun& run, typename Op::V* values, typename Op::Element* to,
              const Again&) const {
@@ -54,7 +70,7 @@ struct AverageFinish {
     column = V(w.window);
     if (whole.from == 0 && whole.to == w.out) return;
     width = w.out;
-    repeats = std::max<int64_t>(1, 8 * kLanes<V> / width);
+    repeats = lines_at_once<V>(width);
     columns.assign(size_t(repeats * width + kSlack), column);
     for (int64_t o = 0; o < w.out; ++o) {
       if (o == whole.from) o = whole.to;
@@ -90,18 +106,40 @@ struct AverageFinish {
     return V(average_of(joined, S(divisor)));
   }
 
+  /// Quotients, as products where the inverse is exact: that of a power of two.
+  struct Last {
+    V divisor, inverse;
+    bool is_exact;
+
+    explicit Last(V n) : divisor(n), inverse(1 / n) {
+      using Bits = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
+      constexpr Bits kFraction = (Bits{1} << (std::numeric_limits<V>::digits - 1)) - 1;
+      is_exact = (std::bit_cast<Bits>(n) & kFraction) == 0;
+    }
+    Vector<V> operator()(const Vector<V>& v) const { return is_exact ? v * inverse : v / divisor; }
+  };
+  Last of_count(double n) const { return Last(std::max(V{1}, V(n))); }
+
+  struct LastOfColumns {
+    const V* columns;
+    V rows;
+    Last last;
+
+    Vector<V> operator()(const Vector<V>& v, int64_t column) const {
+      return columns ? v / (rows * load_vector<Vector<V>>(columns + column)) : last(v);
+    }
+  };
+  LastOfColumns of_columns(double n) const {
+    const V rows = std::max(V{1}, V(n));
+    return {columns.empty() ? nullptr : columns.data(), rows, Last(rows * column)};
+  }
+
  private:
   template <class Op>
   static void divide(const Op& op, const V* values, V divisor, T* to, int64_t n) {
-    int exponent;
-    if (std::frexp(divisor, &exponent) == V(0.5)) {  // a power of two: its inverse is exact
-      const V inverse = 1 / divisor;
-      for (int64_t i = 0; i < n; i += kLanes<V>)
-        op.store(to + i, load_vector<Vector<V>>(values + i) * inverse);
-      return;
-    }
+    const Last last(divisor);
     for (int64_t i = 0; i < n; i += kLanes<V>)
-      op.store(to + i, load_vector<Vector<V>>(values + i) / divisor);
+      op.store(to + i, last(load_vector<Vector<V>>(values + i)));
   }
 };
 

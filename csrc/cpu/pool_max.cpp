@@ -10,7 +10,7 @@ template <class T>
 MaxOfIntegers<std::make_signed_t<T>> integers_of() {
   using S = std::make_signed_t<T>;
   MaxOfIntegers<S> op;
-  if constexpr (std::is_unsigned_v<T>) op.flip = std::make_unsigned_t<S>(1) << (sizeof(T) * 8 - 1);
+  if constexpr (std::is_unsigned_v<T>) op.turn = std::make_unsigned_t<S>(1) << (sizeof(T) * 8 - 1);
   return op;
 }
 

@@ -56,8 +56,8 @@ struct MaxOf : Larger {
   void store(T* p, Vector<V> v) const { store_vector(p, v); }
 };
 
-/// Maxima of what is compared as integers S of its own size: integers, the unsigned ones with the
-/// sign bit flipped, and sixteen-bit floats, which need no conversion so.
+/// Maxima of what is compared as integers S of its own size: integers, the unsigned ones turned by
+/// half of their range, and sixteen-bit floats, which need no conversion so.
 template <class S>
 struct MaxOfIntegers : Larger {
   using Element = S;
@@ -66,7 +66,6 @@ struct MaxOfIntegers : Larger {
   using Join = Larger;
   static constexpr bool kRepeats = true;
   using U = std::make_unsigned_t<S>;
-  U flip = 0;
   /// Floats: the bits that negative ones have upside down, and how far the order is turned round,
   /// so that negative NaNs, the least integers, become the largest.
   U magnitude = 0, turn = 0;
@@ -74,20 +73,24 @@ struct MaxOfIntegers : Larger {
   static V none() { return std::numeric_limits<S>::min(); }
 
   Vector<V> load(const S* p) const {
-    const auto bits = load_vector<Vector<S>>(p);
-    auto key = same_bits<Vector<U>>(bits);
-    if constexpr (sizeof(S) == 2) key ^= same_bits<Vector<U>>(bits >> 15) & magnitude;
-    key ^= flip;
-    if constexpr (sizeof(S) == 2) key -= turn;
+    const auto key = same_bits<Vector<U>>(folded(load_vector<Vector<S>>(p))) - turn;
     return same_bits<Vector<V>>(key);
   }
   void store(S* p, Vector<V> v) const {
-    auto key = same_bits<Vector<U>>(v);
-    if constexpr (sizeof(S) == 2) key += turn;
-    key ^= flip;
-    if constexpr (sizeof(S) == 2)
-      key ^= same_bits<Vector<U>>(same_bits<Vector<S>>(key) >> 15) & magnitude;
-    store_vector(p, key);
+    store_vector(p, folded(same_bits<Vector<S>>(same_bits<Vector<U>>(v) + turn)));
+  }
+
+ private:
+  Vector<S> folded(const Vector<S>& bits) const {
+    if constexpr (sizeof(S) != 2) return bits;
+#if defined(__AVX512F__)
+    constexpr int kAndXor = 0x6a;
+    return same_bits<Vector<S>>(_mm512_ternarylogic_epi32(
+        same_bits<__m512i>(bits >> (8 * sizeof(S) - 1)),
+        same_bits<__m512i>(all_lanes(S(magnitude))), same_bits<__m512i>(bits), kAndXor));
+#else
+    return bits ^ (bits >> (8 * sizeof(S) - 1) & all_lanes(S(magnitude)));
+#endif
   }
 };
 

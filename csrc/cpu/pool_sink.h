@@ -10,6 +10,27 @@ namespace {
 
 constexpr int64_t kSinkSlack = 128;
 
+/// Writes a vector of values as elements past the caches; `p` is a multiple of what that takes.
+template <class Op>
+inline void store_past(const Op& op, typename Op::Element* p, const Vector<typename Op::V>& v) {
+  constexpr int kBytes = kLanes<typename Op::V> * int(sizeof(*p));
+  typename Op::Element room[kLanes<typename Op::V>];
+  op.store(room, v);
+  if constexpr (kBytes == kVectorBytes) {
+    stream_vector(p, load_vector<Vector<char>>(room));
+#if defined(__AVX512F__)
+  } else if constexpr (kBytes == 32) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(p), load_vector<__m256i>(room));
+#endif
+#if defined(__SSE2__)
+  } else if constexpr (kBytes == 16) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(p), load_vector<__m128i>(room));
+#endif
+  } else {
+    std::memcpy(p, room, kBytes);
+  }
+}
+
 template <class T>
 class Sink {
  public:
@@ -26,7 +47,7 @@ class Sink {
     if (offset != start_ + fill_) {
       flush(true);
       start_ = offset;
-    } else if (fill_ + n > kCapacity) {
+    } else if (fill_ + n > kCapacity || fill_ >= kShort) {
       flush(false);
     }
     T* place = room_ + fill_;
@@ -37,6 +58,8 @@ class Sink {
  private:
   static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
   static constexpr int64_t kCapacity = 2 * kPiece + kLine;
+  /// What is not worth a wait for more: reads stand still while long runs are written.
+  static constexpr int64_t kShort = kPiece / 2;
 
   /// Writes everything, or all but the end of the last line, which waits for its neighbours.
   void flush(bool all) {

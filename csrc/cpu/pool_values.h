@@ -1,7 +1,8 @@
 // Pooling without indices by strips, and the choice of how a plan is computed.
 #pragma once
 
-#include "cpu/pool_windows.h"
+#include "cpu/pool_taps.h"
+#include "cpu/pool_thirds.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -13,6 +14,12 @@ bool joins_planes(const PoolPlan& p, const StripShape& s) {
   return w.stride == 1 && w.out == w.in && s.outputs == w.out && p.axis[1].stride == 1 &&
          p.axis[1].out > 1 && p.x.space[2] == s.lanes && p.x.space[1] == w.in * s.lanes &&
          w.start < s.span && w.in + s.span <= std::numeric_limits<IntegerLike<V>>::max();
+}
+
+/// Of those, windows of three columns that begin one before their output.
+inline bool has_thirds(const PoolPlan& p, const StripShape& s) {
+  const PoolAxis& w = p.axis[2];
+  return s.lanes == 1 && w.window == 3 && w.start == 1 && w.dilation == 1;
 }
 
 /// The shape of strips of a plan, without outputs where strips do not suit it.
@@ -30,17 +37,18 @@ StripShape value_shape(const PoolPlan& p, int64_t piece) {
 template <class Op, class Finish>
 class StripPool : ValuePool<Op, Finish> {
   using Base = ValuePool<Op, Finish>;
-  using Base::finish, Base::op, Base::plan, Base::x, Base::y, Base::end;
+  using Base::finish, Base::op, Base::plan, Base::x, Base::y, Base::end, Base::kIsUsual;
   using typename Base::T, typename Base::V;
 
  public:
   StripPool(const Base& base, const StripShape& shape, bool streamed)
       : Base(base),
         shape_(shape),
-        joins_taps_(joins_taps(plan, shape)),
         joins_planes_(joins_planes<V>(plan, shape)),
-        folds_(kFolds && folds_pairs(plan, shape)),
-        fetches_(is_streamed(input_bytes(plan)) && !(joins_planes_ && has_short_rows())),
+        thirds_(Base::kIsLarge && joins_planes_ && has_thirds(plan, shape)),
+        folds_(kIsUsual && folds_pairs(plan, shape)),
+        fetches_(is_streamed(input_bytes(plan)) &&
+                 !(joins_planes_ && !thirds_ && has_short_rows())),
         sink_(y, plan.y, plan, shape, streamed) {
     if (joins_planes_) number_columns();
   }
@@ -57,10 +65,11 @@ class StripPool : ValuePool<Op, Finish> {
     double counts[kMostLines];
     bool done = kDirect;
     if (folds_) {
-      if constexpr (kFolds) fold_lines(task, c, lines, joined, to, counts);
+      if constexpr (kIsUsual) fold_lines(task, c, lines, joined, to, counts);
       done = kStores;
-    } else if (joins_taps_) {
-      join_taps(task, c, lines, s, joined, counts);
+    } else if (thirds_) {
+      if constexpr (Base::kIsLarge) join_neighbours(task, lines, to);
+      done = true;
     } else if (joins_planes_) {
       join_planes(task, lines, s, joined, counts);
     } else {
@@ -74,10 +83,6 @@ class StripPool : ValuePool<Op, Finish> {
   /// Joined values are outputs once they are stored as elements, or even as they are.
   static constexpr bool kStores = std::is_same_v<Finish, MaxFinish>;
   static constexpr bool kDirect = kStores && std::is_floating_point_v<T>;
-  /// What has loops of its own for pairs of columns: the usual types.
-  static constexpr bool kFolds =
-      (sizeof(T) <= 2 || std::is_same_v<T, float>) && !std::is_same_v<Finish, LpFinish<T>>;
-
   /// The processor itself fetches these in time; to fetch them again takes longer.
   bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
 
@@ -88,53 +93,70 @@ class StripPool : ValuePool<Op, Finish> {
     Ahead ahead;
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
     const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
-    const int64_t base = w.window == 3 ? 1 - w.start : 0;
-    const int64_t reach = base + (c.n + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
+    const bool late = w.window == 3 && w.start == 0;
+    const int64_t reach = (c.n + late + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
     const T* plane = x + task.x;
     for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o, joined += c.n, to += c.n) {
       rows_.follow(plan, lines, whole, o, plane);
-      counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
+      if constexpr (!kStores)
+        counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
       if (i == 0 && fetches_) ahead = near_ahead(plan, rows_, (c.n + kLanes<V> - 1) / kLanes<V>);
       V* const line = kStores ? reinterpret_cast<V*>(to) : joined;
       if (rows_.count == 0 || end - rows_.at[rows_.count - 1] < reach)
         join_line(c, line);
+      else if (late)
+        fold_rows<Third::after>(c.n, ahead, line);
       else if (w.window == 3)
-        fold_rows<true>(base, c.n, ahead, line);
+        fold_rows<Third::before>(c.n, ahead, line);
       else
-        fold_rows<false>(base, c.n, ahead, line);
+        fold_rows<Third::none>(c.n, ahead, line);
     }
   }
 
-  template <bool kWide>
-  void fold_rows(int64_t base, int64_t n, Ahead& ahead, V* line) const {
-    constexpr int kUsual = kWide ? 3 : 2;
-    if (rows_.count == kUsual) return fold_row<kUsual, kWide>(base, n, ahead, line);
-    fold_row<0, kWide>(base, n, ahead, line);
+  /// Where the third column of windows stands: before the pair or behind it, if there is one.
+  enum class Third { none, before, after };
+
+  template <Third kThird>
+  void fold_rows(int64_t n, Ahead& ahead, V* line) const {
+    constexpr int kUsual = kThird == Third::none ? 2 : 3;
+    if (rows_.count == kUsual) return fold_row<kUsual, kThird>(n, ahead, line);
+    fold_row<0, kThird>(n, ahead, line);
   }
 
-  /// Outputs i join columns 2 * i and 2 * i + 1 from `base` on, and where kWide the one before.
-  template <int kRows, bool kWide>
-  void fold_row(int64_t base, int64_t n, Ahead& ahead, V* line) const {
+  /// Outputs i join columns 2 * i and 2 * i + 1, and the third.
+  template <int kRows, Third kThird>
+  void fold_row(int64_t n, Ahead& ahead, V* line) const {
     constexpr int64_t kStep = kLanes<V>;
     constexpr auto kAll = std::make_index_sequence<size_t(kStep)>{};
     const Op op = this->op;
     const int64_t count = kRows ? kRows : rows_.count;
     const T* const* const rows = rows_.at;
-    auto before = all_lanes(Op::none());
-    if (kWide && base == 1) before = all_lanes(V(join_vectors<kRows>(op, rows, count, 0)[0]));
     Ahead next = ahead;
-    for (int64_t i = 0; i < n; i += kStep) {
-      const int64_t at = base + 2 * i;
-      const auto a = join_vectors<kRows>(op, rows, count, at);
-      const auto b = join_vectors<kRows>(op, rows, count, at + kStep);
-      const auto odd = pick<1, 2>(a, b, kAll);
-      auto v = Op::join(pick<0, 2>(a, b, kAll), odd);
-      if constexpr (kWide) {
-        v = Op::join(v, pick<kStep - 1, 1>(before, odd, kAll));
-        before = odd;
-      }
-      put(line, i, v);
+    const auto pairs_at = [&](int64_t i) __attribute__((always_inline)) {
+      const auto a = join_vectors<kRows>(op, rows, count, 2 * i);
+      const auto b = join_vectors<kRows>(op, rows, count, 2 * i + kStep);
       next.fetch_near();
+      return std::pair(pick<0, 2>(a, b, kAll), pick<1, 2>(a, b, kAll));
+    };
+    if constexpr (kThird == Third::after) {
+      auto now = pairs_at(0);
+      for (int64_t i = 0; i < n; i += kStep) {
+        const auto then = i + kStep <= n ? pairs_at(i + kStep) : now;
+        const auto third = pick<1, 1>(now.first, then.first, kAll);
+        put(line, i, Op::join(Op::join(now.first, now.second), third));
+        now = then;
+      }
+    } else {
+      auto before = all_lanes(Op::none());
+      for (int64_t i = 0; i < n; i += kStep) {
+        const auto [even, odd] = pairs_at(i);
+        auto v = Op::join(even, odd);
+        if constexpr (kThird == Third::before) {
+          v = Op::join(v, pick<kStep - 1, 1>(before, odd, kAll));
+          before = odd;
+        }
+        put(line, i, v);
+      }
     }
     ahead.at = next.at;
   }
@@ -157,53 +179,41 @@ class StripPool : ValuePool<Op, Finish> {
       put(line, i, load_vector<Vector<V>>(room_.spare + i));
   }
 
-  /// Values of a column that are joined between two fetches of memory.
-  static constexpr int64_t kSpan = 4 * kLanes<V>;
-
-  /// Columns of many lanes are joined from the taps themselves where these are few: there is
-  /// little to gain from a line between.
-  static bool joins_taps(const PoolPlan& p, const StripShape& s) {
-    constexpr int64_t kFewTaps = 4;
-    return s.lanes >= kLanes<V> && s.planes > 1 && most_taps(p, 2) * p.axis[2].window <= kFewTaps;
-  }
-
-  [[gnu::noinline]] void join_taps(const Task& task, const StripColumns& c, const StripLines& lines,
-                                   const ColumnShape& s, V* joined, double* counts) {
-    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
-    Ahead ahead;
-    for (int64_t i = 0; i < lines.lines; ++i) {
-      rows_.find(plan, x + task.x, lines.row(i));
-      counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
-      if (i == 0 && fetches_)
-        ahead = ahead_of(plan, shape_, rows_, c, s.lines * c.n * ((s.lanes + kSpan - 1) / kSpan));
-      for (int64_t o = c.first; o < c.first + c.n; ++o, joined += s.lanes) {
-        const AxisTaps taps = axis_taps(plan.axis[2], o);
-        join_window(taps, s.lanes, joined, ahead);
-      }
-    }
-  }
-
-  void join_window(const AxisTaps& taps, int64_t lanes, V* joined, Ahead& ahead) {
-    const T* at[8];
-    int64_t n = 0;
-    const int64_t pitch = plan.x.space[2], step = plan.axis[2].dilation * pitch;
-    for (int64_t r = 0; r < rows_.count; ++r)
-      for (int64_t k = 0; k < taps.count; ++k)
-        at[n++] = rows_.at[r] + taps.begin * pitch + k * step;
-    if (n == 0) return fill_values(joined, lanes, Op::none());
-    for (int64_t i = 0; i < lanes; i += kSpan) {
-      join_rows(op, at, n, i, std::min(kSpan, lanes - i), end, joined + i);
-      ahead.fetch();
-    }
-  }
-
   /// Numbers the columns of as many whole rows as make vectors that are nearly all full.
   void number_columns() {
     const PoolAxis& w = plan.axis[2];
     const int64_t row = w.in * shape_.lanes;
-    segment_ = std::max<int64_t>(1, 8 * kLanes<V> / row) * row;
+    segment_ = lines_at_once<V>(row) * row;
     for (int64_t i = 0; i < segment_; ++i)
       room_.spare[i] = same_bits<V>(IntegerLike<V>(i % row / shape_.lanes - w.start));
+  }
+
+  /// Lines of windows of three columns, joined and finished in registers.
+  [[gnu::noinline]] void join_neighbours(const Task& task, const StripLines& lines, T* to) {
+    constexpr int64_t kAhead = 4096 / sizeof(T);
+    const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
+    for (int64_t i = 0, n; i < lines.lines; i += n, to += n * w.in) {
+      const int64_t o = lines.row(i);
+      rows_.find(plan, x + task.x + lines.plane(i) * plan.x.batch[1], o);
+      n = o >= whole.from && o < whole.to ? whole.to - o : 1;
+      const auto last =
+          finish.of_columns(plan.include_padding ? rows_.inside() : double(rows_.count));
+      const T* const next = (rows_.count > 0 ? rows_.at[rows_.count - 1] : x) + kAhead;
+      const auto put = [=, op = this->op, fetches = fetches_](int64_t at, int64_t column,
+                                                              const Vector<V>& v) {
+        op.store(to + at, last(v, column));
+        if (fetches) __builtin_prefetch(next + at);
+      };
+      const LineTaps<Op> taps{rows_.at, rows_.count, n * w.in, w.in, segment_, room_.spare, end};
+      if (rows_.count == 3)
+        join_thirds<3>(op, taps, put);
+      else if (rows_.count > 0)
+        join_thirds<0>(op, taps, put);
+      else
+        for (int64_t j = 0; j < n * w.in; j += kLanes<V>) put(j, 0, all_lanes(Op::none()));
+    }
   }
 
   [[gnu::noinline]] void join_planes(const Task& task, const StripLines& lines, ColumnShape s,
@@ -305,7 +315,7 @@ class StripPool : ValuePool<Op, Finish> {
   }
 
   const StripShape shape_;
-  const bool joins_taps_, joins_planes_, folds_, fetches_;
+  const bool joins_planes_, thirds_, folds_, fetches_;
   int64_t segment_ = 0;  // values whose columns are numbered in room_.spare
   StripRows<T> rows_;
   StripSink<T> sink_;
@@ -323,21 +333,13 @@ void pool_strips(const ValuePool<Op, Finish>& base, const StripShape& shape) {
 }
 
 template <class Op, class Finish>
-void pool_planes(const ValuePool<Op, Finish>& base) {
-  using Planes = PlanePool<Op, Finish>;
-  const TaskSpace space = make_tasks(base.plan, Lane::batch, Planes::kChunk);
-  const Planes planes(base);
-  parallel_for(space.count(), work_bytes(base.plan), [&](int64_t begin, int64_t end) {
-    for_tasks(space, begin, end, [&](const Task& task, int64_t) { planes(task); });
-  });
-}
-
-template <class Op, class Finish>
 void pool_values(const PoolPlan& plan, Op op, Finish finish, const void* x, void* y) {
   using T = typename Op::Element;
   const T* const first = static_cast<const T*>(x);
   const ValuePool<Op, Finish> base{
       plan, op, finish, first, static_cast<T*>(y), end_of_x(plan, first)};
+  if constexpr (ValuePool<Op, Finish>::kIsLarge)
+    if (TapPool<Op, Finish>::suits(plan)) return pool_taps(base);
   const StripShape shape = value_shape<typename Op::V>(plan, Sink<T>::kPiece);
   if (shape.fits()) {
     finish.prepare(plan);

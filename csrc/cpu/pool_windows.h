@@ -12,6 +12,16 @@ struct ValuePool {
   using T = typename Op::Element;
   using V = typename Op::V;
   using Total = typename Op::Total;
+  /// What has loops of its own for the usual windows: the usual types, whose vectors are finished
+  /// one by one.
+  static constexpr bool kIsUsual =
+      (sizeof(T) <= 2 || std::is_same_v<T, float>) && !std::is_same_v<Finish, LpFinish<T>>;
+  /// What has more of them: not what is kept small, for processors that are hardly met.
+#if defined(__x86_64__) && !defined(__AVX__)
+  static constexpr bool kIsLarge = false;
+#else
+  static constexpr bool kIsLarge = kIsUsual;
+#endif
   const PoolPlan& plan;
   Op op;
   const Finish& finish;
@@ -250,6 +260,16 @@ class PlanePool : ValuePool<Op, Finish> {
     return total;
   }
 };
+
+template <class Op, class Finish>
+void pool_planes(const ValuePool<Op, Finish>& base) {
+  using Planes = PlanePool<Op, Finish>;
+  const TaskSpace space = make_tasks(base.plan, Lane::batch, Planes::kChunk);
+  const Planes planes(base);
+  parallel_for(space.count(), work_bytes(base.plan), [&](int64_t begin, int64_t end) {
+    for_tasks(space, begin, end, [&](const Task& task, int64_t) { planes(task); });
+  });
+}
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
