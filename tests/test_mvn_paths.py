@@ -170,6 +170,64 @@ def test_parameters_of_both_types(dtype: str) -> None:
 
 
 @pytest.mark.small
+@pytest.mark.decision("D-MVN-21")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("activation", [None, "relu", "swish", "gelu"])
+def test_means_near_zero_and_far_from_it(activation: str | None, dtype: str) -> None:
+    """Some groups beside each other: their formulas differ, and none notices the others'."""
+    means = np.array([0, 0.5, -3.9, 3.99, 4.01, -5, 60, 0] * 5)
+    x = np.random.default_rng(5).standard_normal((200, 40))
+    x = ((x - x.mean(0)) / x.std(0) + means).astype(dtype_of(dtype))
+    x[:, 7] = 0
+    scale, bias = data((1, 40), dtype, 1), data((1, 40), dtype, 2)
+    scale[0, ::9] = 0
+    for given, s, b, axis in ((x, scale, bias, 0), (x.T.copy(), scale.T, bias.T, 1)):
+        check(OP, given, s, b, axes=axis, activation=activation, layouts=FLAT)
+    parts = np.arange(40) < 20, np.arange(40) % 8 < 4
+    for kept in parts:
+        other = np.where(kept, x, x + x.dtype.type(9))
+        first, second = (
+            cudml.mean_variance_normalization(v, scale, bias, axes=0, activation=activation)
+            for v in (x, other)
+        )
+        assert same_bits(first[:, kept], second[:, kept])
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("use_variance", [True, False])
+def test_scales_of_any_size(use_variance: bool) -> None:
+    """Products of a scale and a deviation that float32 cannot hold."""
+    sizes = np.array([1e-30, 1e-18, 1e-3, 1, 1e3, 1e18, 1e30, 0], np.float32)
+    x = np.random.default_rng(6).standard_normal((64, 64)).astype(np.float32)
+    x *= np.repeat(sizes, 8)
+    scale = np.tile(np.array([1e-38, 1e-20, 1e-9, 0, 1, 1e9, 1e20, 1e37], np.float32), 8)[None]
+    bias = data((1, 64), "float32", 3)
+    with np.errstate(all="ignore"):
+        for epsilon, b in itertools.product((1e-5, 1e-30), (bias, None)):
+            flags = {"use_variance": use_variance, "epsilon": epsilon, "layouts": FLAT}
+            check(OP, x, scale, b, axes=0, **flags)
+            check(OP, x.T.copy(), scale.T, None if b is None else b.T, axes=1, **flags)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(9, 20001), (70, 5000), (6, 70001), (70, 17000), (40, 2047)])
+def test_long_rows_that_share_scale_and_bias(shape: Any, dtype: str) -> None:
+    """Several rows at once, in parts: each as if it were alone."""
+    x = data(shape, dtype, 1)
+    wide = "float64" if dtype == "float64" else "float32"
+    for first, second in itertools.product({dtype, wide}, repeat=2):
+        scale, bias = data((1, shape[1]), first, 2), data((1, shape[1]), second, 3)
+        y = cudml.mean_variance_normalization(x, scale, bias, axes=1)
+        for i in (0, 3, shape[0] - 1):
+            row = x[i : i + 1]
+            assert bits(y[i]) == bits(
+                cudml.mean_variance_normalization(row, scale, bias, axes=1)[0]
+            )
+            check(OP, row, scale, bias, axes=1, layouts=FLAT)
+
+
+@pytest.mark.small
 @pytest.mark.parametrize("name", ["swish", "relu"])
 def test_activations_at_their_ends(name: str) -> None:
     """Infinities, NaN, and arguments whose exponential is subnormal, for either sign of a scale."""
@@ -183,3 +241,49 @@ def test_activations_at_their_ends(name: str) -> None:
             check(OP, np.zeros_like(wide.T), None, wide.T, axes=0, activation=kind, layouts=FLAT)
     zero = np.zeros((2, 3), np.float32)
     assert same_bits(cudml.mean_variance_normalization(zero, axes=1, activation=name), zero)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("a", [1, 1.702, -0.3, 0])
+def test_swish_of_an_element_alone(a: float, dtype: str) -> None:
+    """Vectors of large and of small arguments, and of both: neighbours change nothing."""
+    sizes = np.geomspace(1e-3, 130, 1000) / (a or 1)
+    bias = np.concatenate([sizes, -sizes, [INF, -INF]]).astype(dtype_of(dtype))[None]
+    x, order = np.zeros((2, bias.size), bias.dtype), np.random.default_rng(1).permutation(bias.size)
+    fused = ("swish", {"sigmoid_input_scale": a})
+    with np.errstate(all="ignore"):
+        check(OP, x, None, bias, axes=1, activation=fused, layouts=FLAT)
+    y = cudml.mean_variance_normalization(x, None, bias, axes=1, activation=fused)
+    mixed = np.ascontiguousarray(bias[:, order])
+    z = cudml.mean_variance_normalization(x, None, mixed, axes=1, activation=fused)
+    assert same_bits(np.ascontiguousarray(y[:, order]), z)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("size", [1e-18, 1e18])
+def test_swish_where_scale_and_deviation_are_extreme(size: float) -> None:
+    """Their quotient overflows or is subnormal where the result is neither."""
+    x = data((5, 100), "float32", 1) * np.float32(size)
+    scale = np.array([[1e25], [1e-25], [0], [1], [-1]], np.float32)
+    bias = np.array([[0], [1], [2], [3e38], [-4]], np.float32)
+    for kind in ("swish", "relu"):
+        check(OP, x, scale, bias, axes=1, epsilon=1e-38, activation=kind, layouts=FLAT)
+        check(OP, x, scale, axes=1, epsilon=1e-38, activation=kind, layouts=FLAT)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("kind", [None, "swish", "gelu"])
+def test_every_nan_of_a_bias_stays_nan(kind: str | None) -> None:
+    """Those whose bits are all ones would round to -0 in bfloat16."""
+    if "bfloat16" not in FLOATS:
+        pytest.skip("ml_dtypes is not installed")
+    bias = np.full((1, 70), 0x7FFFFFFF, np.uint32).view(np.float32)
+    bias[0, ::3] = 1
+    x = data((4, 70), "bfloat16")
+    for given, axes in ((x, 1), (np.repeat(x[:, None], 40, 1), (0, 1))):
+        y = cudml.mean_variance_normalization(
+            given, None, bias if given is x else bias[None], axes=axes, activation=kind
+        )
+        found = np.isnan(y.astype(np.float32)).reshape(-1, 70)
+        assert (found == np.isnan(bias)).all()

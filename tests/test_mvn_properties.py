@@ -219,6 +219,20 @@ def test_thread_count_and_repetition_change_nothing(case: str, dtype: str) -> No
 
 
 @pytest.mark.usefixtures("restored_threads")
+@pytest.mark.parametrize("axis", [0, 1])
+def test_threads_change_nothing_beside_a_strange_group(axis: int) -> None:
+    """Large groups, of which one begins with numbers far from its mean."""
+    x = np.random.default_rng(9).standard_normal((3, 70001), np.float32)
+    x[1, ::8750] = 3e4
+    given = x if axis == 1 else np.ascontiguousarray(np.repeat(x, 4, 0).T)
+    cudml.set_num_threads(1)
+    first = normalize(given, axes=axis)
+    for threads in (2, 3):
+        cudml.set_num_threads(threads)
+        assert same_bits(normalize(given, axes=axis), first), threads
+
+
+@pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("case", [c for c in LARGE if c != "no axes"])
 def test_large_groups_are_accurate(case: str) -> None:
     shape, axes = LARGE[case]

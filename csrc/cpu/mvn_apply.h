@@ -1,14 +1,21 @@
 // The formula of normalization over a row, from vectors in registers to the rounded result.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
 #include "cpu/mvn_activation.h"
-#include "cpu/mvn_vectors.h"
-#include "math/activation.h"
+#include "cpu/mvn_swish.h"
 
 #if defined(CUDML_MVN_VECTORS)
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+// kAtOnce: how many vectors a chain of operations as long as that of x * sigmoid(a * x) takes
+// together. Rows with a scale for each position may be so short that few are better.
 
 /// y = ((x - pivot) * factor + shift) * scale + bias, all but x the same along the row.
 struct UniformFormula {
@@ -20,8 +27,30 @@ struct UniformFormula {
   }
 };
 
+/// The same in fewer steps.
+struct JoinedFormula {
+  static constexpr int kAtOnce = 4;
+  Floats pivot, factor, bias;
+
+  explicit JoinedFormula(const UniformFormula& f)
+      : pivot(f.pivot), factor(f.factor * f.scale), bias(f.shift * f.scale + f.bias) {}
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t, Lanes) const {
+    return (x - pivot) * factor + bias;
+  }
+
+  /// Whether nothing was lost where exponents end.
+  bool is_sound(const UniformFormula& f) const {
+    const float size = std::abs(factor[0]);
+    constexpr float kLeast = std::numeric_limits<float>::min(),
+                    kMost = std::numeric_limits<float>::max();
+    return (size >= kLeast || f.scale[0] == 0) && size <= kMost && std::abs(bias[0]) <= kMost;
+  }
+};
+
 /// The same with a scale for each position.
 struct ScaledFormula {
+  static constexpr int kAtOnce = 2;
   Floats pivot, factor, shift;
   const float* scale;
 
@@ -33,6 +62,7 @@ struct ScaledFormula {
 
 /// The same with a scale and a bias for each position.
 struct AffineFormula {
+  static constexpr int kAtOnce = 2;
   Floats pivot, factor, shift;
   const float *scale, *bias;
 
@@ -42,21 +72,9 @@ struct AffineFormula {
   }
 };
 
-/// Columns of many groups with a scale and a bias for each; rows are padded to whole vectors.
-struct ColumnFormula {
-  const float *pivot, *factor, *scale, *bias;
-
-  template <class Lanes>
-  Floats operator()(Floats x, int64_t i, Lanes) const {
-    const Whole all;
-    return (x - load_wide(pivot + i, all)) * load_wide(factor + i, all) *
-               load_wide(scale + i, all) +
-           load_wide(bias + i, all);
-  }
-};
-
-/// Columns of many groups that share scale and bias in each row; rows are padded likewise.
+/// Columns of many groups that share scale and bias in each row; rows are padded to whole vectors.
 struct CrossFormula {
+  static constexpr int kAtOnce = 4;
   const float *pivot, *factor, *shift;
   Floats scale, bias;
 
@@ -79,54 +97,6 @@ struct Floor {
   Floats operator()(Floats x) const { return at_least(x, low); }
 };
 
-/// Through memory, vector by vector.
-struct AnyActivation {
-  const Activation& kind;
-
-  explicit AnyActivation(const Activation& f) : kind(f) {}
-  Floats operator()(Floats x) const {
-    alignas(64) float row[kFloats];
-    store_vector(row, x);
-    activate_row(kind, row, kFloats);
-    return load_vector<Floats>(row);
-  }
-};
-
-/// x * sigmoid(a * x), in the form of math/activation.h.
-struct Swish {
-  Floats a;
-
-  explicit Swish(const Activation& f) : a(broadcast(float(f.a))) {}
-
-  Floats operator()(Floats x) const {
-    const Floats z = a * x, one = broadcast(1), e = exponential(minus_magnitude(z));
-    return gated_product(quotient(by_sign(z, e, one), one + e), x);
-  }
-
-  /// e^x for x <= 0: 2^n * e^r with |r| <= (ln 2) / 2, whose minimax polynomial is off by 4e-9.
-  static Floats exponential(Floats x) {
-    const Floats limited = at_least(x, -105.0f);
-    constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: leaves the nearest whole number
-    const Floats shifted = limited * 1.44269504f + kShift, whole = shifted - kShift;
-    const Floats r = (limited - whole * 0.693359375f) - whole * -2.12194440e-4f;
-    Floats p = r * 1.3813851401e-3f + 8.3690788597e-3f;
-    p = p * r + 4.1668422520e-2f;
-    p = p * r + 1.6666518152e-1f;
-    p = p * r + 4.9999994040e-1f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-#if defined(__AVX512F__)
-    return _mm512_maskz_scalef_ps(0xffff, p, whole);
-#else
-    // In two steps, since 2^n may be subnormal.
-    using Ints = Vector<int32_t>;
-    const Ints n = std::bit_cast<Ints>(shifted) - std::bit_cast<int32_t>(kShift), half = n >> 1;
-    return p * std::bit_cast<Floats>((half + 127) << 23) *
-           std::bit_cast<Floats>((n - half + 127) << 23);
-#endif
-  }
-};
-
 /// Where results go, and what is read ahead meanwhile.
 template <class T>
 struct Flow {
@@ -134,27 +104,117 @@ struct Flow {
   const T* ahead = nullptr;  // as long as the row, or null
 };
 
+/// Elements from y to where whole vectors may be streamed.
+template <class T>
+inline int64_t to_aligned(const T* y) {
+  constexpr auto kBytes = uintptr_t(kFloats) * sizeof(T);
+  return int64_t((-reinterpret_cast<uintptr_t>(y) & (kBytes - 1)) / sizeof(T));
+}
+
+inline void put(auto* y, Floats v, Partial m, bool, bool are_numbers = false) {
+  store_narrow(y, v, m, are_numbers);
+}
+inline void put(auto* y, Floats v, Whole m, bool is_streamed, bool are_numbers = false) {
+  if (is_streamed)
+    stream_narrow(y, v, are_numbers);
+  else
+    store_narrow(y, v, m, are_numbers);
+}
+
+/// Puts f's results in the place of x. Returns whether they are known to be numbers.
+template <class F, int kCount>
+[[gnu::always_inline]] inline bool activate_vectors(const F& f, Floats (&x)[kCount]) {
+  if constexpr (std::is_same_v<F, Swish>) {
+    return f(x);
+  } else {
+    for (Floats& v : x) v = f(v);
+    return false;
+  }
+}
+
+/// y[i] = f(formula(x[i])) for i in kCount vectors from `first` on.
+template <int kCount, class T, class Formula, class F, class Lanes>
+[[gnu::always_inline]] inline void apply_vectors(T* y, const T* x, int64_t first,
+                                                 const Formula& formula, const F& f, Lanes m,
+                                                 bool is_streamed) {
+  Floats v[kCount];
+#pragma GCC unroll 4
+  for (int k = 0; k < kCount; ++k) {
+    const int64_t i = first + k * kFloats;
+    v[k] = formula(load_wide(x + i, m), i, m);
+  }
+  const bool are_numbers = activate_vectors(f, v);
+#pragma GCC unroll 4
+  for (int k = 0; k < kCount; ++k) put(y + first + k * kFloats, v[k], m, is_streamed, are_numbers);
+}
+
+/// Whole vectors from i on, kCount at once. Returns the end of the last one.
+template <int kCount, class T, class Formula, class F, class Streamed>
+[[gnu::always_inline]] inline int64_t apply_whole(T* y, const T* x, int64_t i, int64_t n,
+                                                  const Formula& formula, const F& f,
+                                                  const T* ahead, Streamed is_streamed) {
+  for (; i + kCount * kFloats <= n; i += kCount * kFloats) {
+    if (is_streamed && ahead)
+      for (int k = 0; k < kCount; ++k) __builtin_prefetch(ahead + i + k * kFloats);
+    apply_vectors<kCount>(y, x, i, formula, f, Whole{}, is_streamed);
+  }
+  if constexpr (kCount == 1)
+    return i;
+  else
+    return apply_whole<1>(y, x, i, n, formula, f, ahead, is_streamed);
+}
+
 /// y[i] = f(formula(x[i])) for i in [0, n), rounded once. y may be x.
 template <class T, class Formula, class F>
-inline void apply_formula(T* y, const T* x, int64_t n, const Formula& formula, const F& f,
+inline void apply_formula(T* y, const T* x, int64_t n, const Formula formula, const F f,
                           Flow<T> flow) {
-  const auto result = [&](int64_t i, auto m) { return f(formula(load_wide(x + i, m), i, m)); };
-  constexpr auto kBytes = uintptr_t(kFloats) * sizeof(T);
   int64_t i = 0, next = 0;  // the elements in between are no whole vector
-  if (flow.is_streamed)
-    next = std::min(n, int64_t((-reinterpret_cast<uintptr_t>(y) & (kBytes - 1)) / sizeof(T)));
+  if (flow.is_streamed) next = std::min(n, to_aligned(y));
   while (i < n) {
-    if (i < next) store_narrow(y + i, result(i, Partial{next - i}), Partial{next - i});
+    if (i < next) apply_vectors<1>(y, x, i, formula, f, Partial{next - i}, false);
     i = next;
-    if (flow.is_streamed) {
-      for (; i + kFloats <= n; i += kFloats) {
-        if (flow.ahead) __builtin_prefetch(flow.ahead + i);
-        stream_narrow(y + i, result(i, Whole{}));
-      }
-    } else {
-      for (; i + kFloats <= n; i += kFloats) store_narrow(y + i, result(i, Whole{}), Whole{});
-    }
+    if constexpr (std::is_same_v<F, Swish>)
+      i = apply_whole<Formula::kAtOnce>(y, x, i, n, formula, f, flow.ahead, flow.is_streamed);
+    else if (flow.is_streamed)
+      i = apply_whole<1>(y, x, i, n, formula, f, flow.ahead, std::true_type{});
+    else
+      i = apply_whole<1>(y, x, i, n, formula, f, flow.ahead, std::false_type{});
     next = n;
+  }
+}
+
+/// The same for any activation, through memory.
+template <class T, class Formula>
+[[gnu::noinline]] void apply_any(const Activation& f, T* y, const T* x, int64_t n,
+                                 const Formula formula, Flow<T> flow) {
+  constexpr int64_t kMost = 256;
+  alignas(64) float row[kMost];
+  for (int64_t first = 0, count; first < n; first += count) {
+    const int64_t head = flow.is_streamed ? to_aligned(y + first) : 0;
+    count = std::min(head ? head : kMost, n - first);
+    for (int64_t i = 0; i < count; i += kFloats)
+      with_lanes(count - i, [&](auto m) {
+        store_vector(row + i, formula(load_wide(x + first + i, m), first + i, m));
+      });
+    activate_row(f, row, (count + kFloats - 1) / kFloats * kFloats);
+    for (int64_t i = 0; i < count; i += kFloats)
+      with_lanes(count - i, [&](auto m) {
+        put(y + first + i, load_vector<Floats>(row + i), m, flow.is_streamed);
+      });
+  }
+}
+
+/// The same for x * sigmoid(a * x). Not inlined, so that the way to the commonest activations is
+/// short: rows may be so as well.
+template <class T, class Formula>
+[[gnu::noinline]] void apply_swish(const Activation& f, T* y, const T* x, int64_t n,
+                                   const Formula& formula, Flow<T> flow) {
+  if constexpr (std::is_same_v<Formula, UniformFormula>) {
+    const JoinedFormula joined(formula);
+    if (joined.is_sound(formula)) return apply_formula(y, x, n, joined, Swish(f), flow);
+    apply_any(f, y, x, n, formula, flow);
+  } else {
+    apply_formula(y, x, n, formula, Swish(f), flow);
   }
 }
 
@@ -162,11 +222,11 @@ template <class T, class Formula>
 void apply_activated(const Activation& f, T* y, const T* x, int64_t n, const Formula& formula,
                      Flow<T> flow) {
   if (f.kind == ActivationKind::swish)
-    apply_formula(y, x, n, formula, Swish(f), flow);
+    apply_swish(f, y, x, n, formula, flow);
   else if (f.kind == ActivationKind::relu || f.kind == ActivationKind::identity)
     apply_formula(y, x, n, formula, Floor(f), flow);
   else
-    apply_formula(y, x, n, formula, AnyActivation(f), flow);
+    apply_any(f, y, x, n, formula, flow);
 }
 
 }  // namespace

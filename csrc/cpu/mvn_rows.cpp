@@ -2,9 +2,10 @@
 #include "cpu/mvn_rows.h"
 
 #include <memory>
+#include <vector>
 
-#include "cpu/mvn_apply.h"
-#include "cpu/mvn_parts.h"
+#include "cpu/mvn_near.h"
+#include "cpu/mvn_shared.h"
 #include "cpu/mvn_sums.h"
 #include "cpu/parallel.h"
 
@@ -14,14 +15,20 @@ namespace cudml::cpu::CUDML_ISA {
 
 namespace {
 
-constexpr int64_t kShortestPiece = 16;  // of a row that stands in several places
-constexpr int64_t kMostRows = 16;       // summed before any of them is written
-constexpr int64_t kBatchBytes =
-    4096;  // of x; more of it at once, and reading no longer overlaps writing
+constexpr int64_t kShortestPiece = 16;   // of a row that stands in several places
+constexpr int64_t kMostRows = 16;        // summed before any of them is written
 constexpr int64_t kBackBytes = 1 << 20;  // of x that are written forwards after reading it all
-/// Bytes of a row that are read ahead while another is written. Only conversions leave room for it.
+/// Bytes of x in a batch. With more of it reading no longer overlaps writing, unless it is ahead.
+template <class T>
+constexpr int64_t kBatchBytes = kIsHalf<T> ? 16384 : 4096;
+/// Bytes of rows whose shared scale and bias leave the first-level cache. A few of these rows are
+/// written in turns of kColumns elements.
+constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 4, kLongBatchBytes = 1 << 19;
+/// Bytes of a row that are read ahead while another is summed and written, if it has kFewestAhead
+/// elements. Only conversions leave room for it.
 template <class T>
 constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
+constexpr int64_t kFewestAhead = 256;
 
 template <class T>
 class PackedRows {
@@ -33,22 +40,31 @@ class PackedRows {
         y_(static_cast<T*>(y)),
         scale_(scale, plan.scale_dtype, &kOne),
         bias_(bias, plan.bias_dtype, &kZero),
+        shared_scale_(scale_, plan, &MvnAxis::scale),
+        shared_bias_(bias_, plan, &MvnAxis::bias),
         x_rank_(join_for_x(plan.reduced, plan.reduced_rank, x_axes_)),
         chunks_((plan.group_size + kStretch - 1) / kStretch),
-        is_streamed_(streams()) {
-    common_scale_ = common_row(scale_, &MvnAxis::scale, scale_row_);
-    common_bias_ = common_row(bias_, &MvnAxis::bias, bias_row_);
+        is_streamed_(streams()),
+        is_converted_(shared_scale_.is_in_parts() || shared_bias_.is_in_parts()) {
+    const int64_t row_bytes = plan.group_size * int64_t(sizeof(T));
+    const bool is_long =
+        row_bytes >= kLongBytes && (shared_scale_.exists() || shared_bias_.exists());
+    batch_ = is_converted_ ? kMostLongRows
+             : is_long     ? std::clamp<int64_t>(kLongBatchBytes / row_bytes, 1, kMostLongRows)
+                           : std::clamp<int64_t>(kBatchBytes<T> / row_bytes, 1, kMostRows);
+    columns_ = is_long && batch_ > 1 ? kColumns : plan.group_size;
+    const bool is_read_ahead = is_streamed_ && plan.kept_rank == 1 && x_rank_ == 1 &&
+                               plan.group_size >= kFewestAhead && row_bytes <= kMostAhead<T>;
+    ahead_ = is_read_ahead ? plan.kept[0].x * batch_ : 0;
   }
 
   void run() const {
     if (plan_.groups < 4 * num_threads() && num_threads() > 1 && chunks_ > 4) return run_in_parts();
-    const int64_t row_bytes = plan_.group_size * int64_t(sizeof(T));
-    const int64_t batch = std::clamp<int64_t>(kBatchBytes / row_bytes, 1, kMostRows);
     parallel_for(plan_.groups, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Buffers buffers;
+      Buffers buffers(*this);
       Walk group(plan_.kept, plan_.kept_rank, begin);
-      for (int64_t g = begin; g < end; g += batch)
-        run_batch(group, std::min(batch, end - g), end - g - batch, buffers);
+      for (int64_t g = begin; g < end; g += batch_)
+        run_batch(group, std::min(batch_, end - g), end - g - batch_, buffers);
     });
   }
 
@@ -58,7 +74,11 @@ class PackedRows {
   /// One thread's space for what is not packed floats already, and where a batch stands.
   struct Buffers {
     alignas(64) float scale[kStretch], bias[kStretch];
+    typename SharedRow<T>::Part shared_scale, shared_bias;
     Offsets at[kMostRows];
+
+    explicit Buffers(const PackedRows& rows)
+        : shared_scale(rows.shared_scale_.whole()), shared_bias(rows.shared_bias_.whole()) {}
   };
 
   bool streams() const {
@@ -66,16 +86,6 @@ class PackedRows {
     const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0;
     return (piece >= 2048 || has_whole_lines) &&
            is_copy_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
-  }
-
-  /// Scale or bias as floats where all groups share a row of it, else null.
-  const float* common_row(const Parameter<T>& p, int64_t MvnAxis::* stride,
-                          std::unique_ptr<float[]>& room) const {
-    if (plan_.reduced_rank > 1 || inner_.*stride == 0) return nullptr;
-    for (int d = 0; d < plan_.kept_rank; ++d)
-      if (plan_.kept[d].*stride) return nullptr;
-    if (!p.is_wide || inner_.*stride != 1) room.reset(new float[size_t(inner_.size)]);
-    return p.row(0, inner_.*stride, inner_.size, room.get());
   }
 
   /// A pivot from the first numbers of a group, or from eight places of a large one. As powers of
@@ -97,11 +107,12 @@ class PackedRows {
     return Walk(x_axes_, x_rank_ - 1, position / x_axes_[x_rank_ - 1].size, group).offsets().x;
   }
 
-  [[gnu::always_inline]] RowSums sums_of_chunk(const Offsets& group, int64_t c, float guess) const {
+  [[gnu::always_inline]] RowSums sums_of_chunk(const Offsets& group, int64_t c, float guess,
+                                               int64_t ahead = 0) const {
     const int64_t first = c * kStretch, n = std::min(kStretch, plan_.group_size - first);
     if (x_rank_ > 1) return sums_of_pieces(group, first, n, guess);
     RowSums sums;  // in registers, since nothing takes its address
-    sums.add(x_ + group.x + first, n, broadcast(guess));
+    sums.add(x_ + group.x + first, n, broadcast(guess), kMostAhead<T> ? ahead : 0);
     return sums;
   }
 
@@ -115,21 +126,24 @@ class PackedRows {
   }
 
   /// Adds the sums of chunk c of a group to `sum` and `square`.
-  void add_chunk(const Offsets& group, int64_t c, float guess, double& sum, double& square) const {
-    const RowSums sums = sums_of_chunk(group, c, guess);
+  void add_chunk(const Offsets& group, int64_t c, float guess, double& sum, double& square,
+                 int64_t ahead = 0) const {
+    const RowSums sums = sums_of_chunk(group, c, guess, ahead);
     sum += sum_of_lanes(sums.lanes());
     square += sum_of_lanes(sums.square_lanes());
   }
 
   /// Groups of one chunk each: what is computed from their lanes is computed together. Rows are
   /// still read one after the other, as the processor foresees it.
-  void sum_short_groups(const Offsets* group, int64_t count, Sums& sums) const {
+  void sum_short_groups(const Offsets* group, int64_t count, int64_t more, Sums& sums) const {
     for (int64_t first = 0; first < count; first += kFloats) {
       const int64_t n = std::min(kFloats, count - first);
       Floats guesses[kFloats], sum[kFloats], square[kFloats];
       for (int64_t i = 0; i < kFloats; ++i) {
         const float one = i < n ? guess(group[first + i]) : 0;
-        const RowSums row = i < n ? sums_of_chunk(group[first + i], 0, one) : RowSums{};
+        const RowSums row =
+            i < n ? sums_of_chunk(group[first + i], 0, one, first + i < more ? ahead_ : 0)
+                  : RowSums{};
         guesses[i] = Floats{one};
         sum[i] = row.lanes();
         square[i] = row.square_lanes();
@@ -140,9 +154,9 @@ class PackedRows {
     }
   }
 
-  void sum_group(const Offsets& group, Sums& sums, int64_t i) const {
+  void sum_group(const Offsets& group, Sums& sums, int64_t i, int64_t ahead = 0) const {
     double sum = 0, square = 0;
-    for (int64_t c = 0; c < chunks_; ++c) add_chunk(group, c, sums.guess[i], sum, square);
+    for (int64_t c = 0; c < chunks_; ++c) add_chunk(group, c, sums.guess[i], sum, square, ahead);
     sums.sum[i] = sum;
     sums.square[i] = square;
   }
@@ -151,35 +165,60 @@ class PackedRows {
   void run_batch(Walk& group, int64_t count, int64_t more, Buffers& buffers) const {
     Sums sums;
     Offsets* const at = buffers.at;
-    for (int64_t i = 0; i < count; ++i, group.advance()) at[i] = group.offsets();
+    for (int64_t i = 0; i < count; ++i, group.advance()) {
+      at[i] = group.offsets();
+      fetch_end(y_ + at[i].y + plan_.group_size);
+    }
     Coefficients<kMostRows> coefficients;
-    if (!finish_batch(at, count, sums, coefficients))
+    if (!finish_batch(at, count, more, sums, coefficients))
       for (int64_t i = 0; i < count; ++i) {
         if (sums.correct_guess(plan_, i)) continue;
         sum_group(at[i], sums, i);
         sums.finish_surely(plan_, i, coefficients);
       }
-    for (int64_t i = 0; i < count; ++i)
-      normalize(at[i], coefficients, i, 0, plan_.group_size, i < more ? step(count) : 0, buffers);
+    write_batch(count, more, coefficients, buffers);
   }
 
-  bool finish_batch(const Offsets* at, int64_t count, Sums& sums,
+  /// In turns of columns whose scale and bias stay in the first-level cache meanwhile.
+  void write_batch(int64_t count, int64_t more, const Coefficients<kMostRows>& coefficients,
+                   Buffers& buffers) const {
+    const Offsets* const at = buffers.at;
+    for (int64_t first = 0; first < plan_.group_size; first += columns_) {
+      if (is_converted_) {
+        const int64_t most = columns_ + 64;  // up to the line after them
+        buffers.shared_scale = shared_scale_.part(first, most, buffers.scale);
+        buffers.shared_bias = shared_bias_.part(first, most, buffers.bias);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t begin = line_from(at[i], first), end = line_from(at[i], first + columns_);
+        normalize(at[i], coefficients, i, begin, end - begin, i < more ? ahead_ : 0, buffers);
+      }
+    }
+  }
+
+  /// The first position from `position` on where a line of a group of y begins, or its end.
+  int64_t line_from(const Offsets& group, int64_t position) const {
+    if (position == 0 || position >= plan_.group_size) return std::min(position, plan_.group_size);
+    const int64_t rest = bytes_to_line(y_ + group.y + position) / int64_t(sizeof(T));
+    return std::min(position + rest, plan_.group_size);
+  }
+
+  /// A row's last line where it is written in part: stores past the caches wait for it otherwise.
+  void fetch_end(const T* end) const {
+    if (is_streamed_ && bytes_to_line(end) > 0) __builtin_prefetch(end, 1);
+  }
+
+  bool finish_batch(const Offsets* at, int64_t count, int64_t more, Sums& sums,
                     Coefficients<kMostRows>& coefficients) const {
     if (chunks_ == 1 && count >= kFloats / 2) {
-      sum_short_groups(at, count, sums);
+      sum_short_groups(at, count, more, sums);
       return sums.finish(plan_, count, coefficients);
     }
     for (int64_t i = 0; i < count; ++i) {
       sums.guess[i] = guess(at[i]);
-      sum_group(at[i], sums, i);
+      sum_group(at[i], sums, i, i < more ? ahead_ : 0);
     }
     return sums.finish_singly(plan_, count, coefficients);
-  }
-
-  /// From a row to the one `count` rows on, where that is read ahead; else 0.
-  int64_t step(int64_t count) const {
-    const bool is_small = plan_.group_size * int64_t(sizeof(T)) <= kMostAhead<T>;
-    return plan_.kept_rank == 1 && x_rank_ == 1 && is_small ? plan_.kept[0].x * count : 0;
   }
 
   /// Few large groups: threads share each of them. The sums are the same as in run_batch.
@@ -191,14 +230,15 @@ class PackedRows {
     const std::unique_ptr<double[]> parts(new double[size_t(2 * tasks)]);
     for (int64_t g = 0; g < plan_.groups; ++g) sums[size_t(g)].guess[0] = guess(offsets(g));
     sum_parts(sums.get(), parts.get());
+    std::vector<bool> is_good(size_t(plan_.groups), true);
     bool are_good = true;
     for (int64_t g = 0; g < plan_.groups; ++g)
       if (!sums[size_t(g)].finish_singly(plan_, 1, coefficients[size_t(g)]))
-        are_good &= sums[size_t(g)].correct_guess(plan_, 0);
+        are_good &= is_good[size_t(g)] = sums[size_t(g)].correct_guess(plan_, 0);
     if (!are_good) {
       sum_parts(sums.get(), parts.get());
       for (int64_t g = 0; g < plan_.groups; ++g)
-        sums[size_t(g)].finish_surely(plan_, 0, coefficients[size_t(g)]);
+        if (!is_good[size_t(g)]) sums[size_t(g)].finish_surely(plan_, 0, coefficients[size_t(g)]);
     }
     normalize_parts(coefficients.get());
   }
@@ -232,7 +272,7 @@ class PackedRows {
     const int64_t tasks = plan_.groups * chunks_;
     constexpr int64_t kStride = kBackBytes / int64_t(sizeof(T)) / kStretch;
     parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Buffers buffers;
+      Buffers buffers(*this);
       for (int64_t high = tasks - begin, low; high > tasks - end; high = low) {
         low = std::max({high - kStride, tasks - end, (high - 1) / chunks_ * chunks_});
         const int64_t g = low / chunks_, first = low % chunks_ * kStretch;
@@ -245,54 +285,46 @@ class PackedRows {
   /// Elements [first, first + n) of a group; what stands `ahead` of them in x is read ahead.
   void normalize(const Offsets& group, const Coefficients<kMostRows>& c, int64_t i, int64_t first,
                  int64_t n, int64_t ahead, Buffers& buffers) const {
-    const UniformFormula uniform = {
-        broadcast(c.pivot[i]), broadcast(c.factor[i]), broadcast(c.shift[i]), {}, {}};
+    const GroupFormula formula = {c.pivot[i], c.factor[i], c.shift[i],
+                                  c.near[i] != 0 && is_plain(plan_.activation)};
     if (plan_.reduced_rank == 1) {
       Offsets at = group;
       at.add(inner_, first);
-      return normalize_piece(at, first, n, ahead, uniform, buffers);
+      return normalize_piece(at, first, n, ahead, formula, buffers);
     }
     for_pieces(plan_.reduced, plan_.reduced_rank, group, first, n,
                [&](const Offsets& at, int64_t, int64_t length) {
-                 normalize_piece(at, 0, length, ahead, uniform, buffers);
+                 normalize_piece(at, 0, length, ahead, formula, buffers);
                });
   }
 
-  /// `position` is where the piece stands in a common row.
+  /// `position` is where the piece stands in a shared row.
   void normalize_piece(const Offsets& at, int64_t position, int64_t n, int64_t ahead,
-                       const UniformFormula& uniform, Buffers& buffers) const {
+                       const GroupFormula& formula, Buffers& buffers) const {
     const Flow<T> flow = {is_streamed_, ahead ? x_ + at.x + ahead : nullptr};
-    if (inner_.scale == 0 && inner_.bias == 0) {
-      UniformFormula formula = uniform;
-      formula.scale = broadcast(scale_.at(at.scale));
-      formula.bias = broadcast(bias_.at(at.bias));
-      return apply_activated(plan_.activation, y_ + at.y, x_ + at.x, n, formula, flow);
-    }
-    const bool is_direct = common_scale_ && (common_bias_ || !plan_.has_bias);
-    const int64_t most = is_direct ? n : kStretch;
+    if (inner_.scale == 0 && inner_.bias == 0)
+      return apply_uniform(plan_.activation, y_ + at.y, x_ + at.x, n, formula, scale_.at(at.scale),
+                           bias_.at(at.bias), flow);
+    const auto &scales = buffers.shared_scale, &biases = buffers.shared_bias;
+    const int64_t most = scales.row && (biases.row || !plan_.has_bias) ? n : kStretch;
     for (int64_t i = 0; i < n; i += most) {
       const int64_t length = std::min(most, n - i);
       Offsets o = at;
       o.add(inner_, i);
-      const float* scale =
-          row(common_scale_, position + i, scale_, o.scale, inner_.scale, length, buffers.scale);
+      const float* scale = scales.row ? scales.at(position + i)
+                                      : scale_.row(o.scale, inner_.scale, length, buffers.scale);
       const Flow<T> part = {flow.is_streamed, flow.ahead ? flow.ahead + i : nullptr};
       if (!plan_.has_bias) {
         apply_activated(plan_.activation, y_ + o.y, x_ + o.x, length,
-                        ScaledFormula{uniform.pivot, uniform.factor, uniform.shift, scale}, part);
-      } else {
-        const float* bias =
-            row(common_bias_, position + i, bias_, o.bias, inner_.bias, length, buffers.bias);
-        apply_activated(plan_.activation, y_ + o.y, x_ + o.x, length,
-                        AffineFormula{uniform.pivot, uniform.factor, uniform.shift, scale, bias},
+                        ScaledFormula{broadcast(formula.pivot), broadcast(formula.factor),
+                                      broadcast(formula.shift), scale},
                         part);
+      } else {
+        const float* bias = biases.row ? biases.at(position + i)
+                                       : bias_.row(o.bias, inner_.bias, length, buffers.bias);
+        apply_affine(plan_.activation, y_ + o.y, x_ + o.x, length, formula, scale, bias, part);
       }
     }
-  }
-
-  static const float* row(const float* common, int64_t position, const Parameter<T>& p,
-                          int64_t offset, int64_t stride, int64_t n, float* buffer) {
-    return common ? common + position : p.row(offset, stride, n, buffer);
   }
 
   static constexpr float kOne = 1, kZero = 0;
@@ -302,12 +334,13 @@ class PackedRows {
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
+  SharedRow<T> shared_scale_, shared_bias_;
   MvnAxis x_axes_[kMaxRank];
   int x_rank_;
   int64_t chunks_;
-  bool is_streamed_;
-  std::unique_ptr<float[]> scale_row_, bias_row_;
-  const float *common_scale_, *common_bias_;
+  bool is_streamed_, is_converted_;  // scale or bias, for every batch
+  int64_t batch_, columns_;  // rows that are read before they are written, and in what parts
+  int64_t ahead_;            // from a row to the one that is read ahead, or 0
 };
 
 }  // namespace

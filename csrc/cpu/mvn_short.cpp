@@ -77,6 +77,20 @@ const Turn& turn_of(int64_t n) {
   return turns[size_t(n)];
 }
 
+/// Through memory, once all vectors are there.
+struct AnyActivation {
+  const Activation& kind;
+
+  explicit AnyActivation(const Activation& f) : kind(f) {}
+  Floats operator()(Floats x) const { return x; }
+  void finish(Floats* x, int64_t n) const {
+    alignas(64) float row[kMostElements * kFloats];
+    std::memcpy(row, x, size_t(n) * sizeof *x);
+    activate_row(kind, row, n * kFloats);
+    std::memcpy(x, row, size_t(n) * sizeof *x);
+  }
+};
+
 template <class T>
 class ShortRows {
  public:
@@ -198,6 +212,7 @@ class ShortRows {
       for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
     }
     for (int64_t i = 0; i < n_; ++i) x[i] = f(x[i] * scale_[i] + bias_[i]);
+    if constexpr (std::is_same_v<F, AnyActivation>) f.finish(x, n_);
   }
 
   static constexpr float kOne = 1, kZero = 0;

@@ -17,10 +17,12 @@ inline float guess_of(double sum, double share) {
   return guess - guess == 0 ? guess : 0;
 }
 
-/// What normalizing needs of kMost groups: (x - pivot) * factor + shift.
+/// What normalizing needs of kMost groups: (x - pivot) * factor + shift. `near` is 1 where the mean
+/// is within four deviations of 0: x * factor + (shift - pivot * factor), rounded as numbers up to
+/// 4 are, is then off by less than the sums may be.
 template <int64_t kMost>
 struct Coefficients {
-  alignas(64) float pivot[kMost], factor[kMost], shift[kMost];
+  alignas(64) float pivot[kMost], factor[kMost], shift[kMost], near[kMost];
 };
 
 /// Sums over each of kMost groups of plan.group_size numbers: of x - guess and of its square.
@@ -35,14 +37,15 @@ struct GroupSums {
   bool finish(const MvnPlan& plan, int64_t count, Coefficients<kMost>& result) const {
     auto are_good = kDoubleIndices == kDoubleIndices;
     for (int64_t i = 0; i < count; i += kDoubles) {  // the last lanes may stand for no group
-      HalfFloats pivot, factor, shift;
+      HalfFloats pivot, factor, shift, near;
       are_good &=
           finish_lanes(plan, load_vector<Doubles>(sum + i), load_vector<Doubles>(square + i),
-                       load_vector<HalfFloats>(guess + i), pivot, factor, shift) |
+                       load_vector<HalfFloats>(guess + i), pivot, factor, shift, near) |
           (kDoubleIndices >= count - i);
       store_vector(result.pivot + i, pivot);
       store_vector(result.factor + i, factor);
       store_vector(result.shift + i, shift);
+      store_vector(result.near + i, near);
     }
     return all_of(are_good) || !plan.use_mean;
   }
@@ -52,7 +55,7 @@ struct GroupSums {
     bool are_good = true;
     for (int64_t i = 0; i < count; ++i)
       are_good &= finish_lanes(plan, sum[i], square[i], guess[i], result.pivot[i], result.factor[i],
-                               result.shift[i]);
+                               result.shift[i], result.near[i]);
     return are_good || !plan.use_mean;
   }
 
@@ -73,6 +76,7 @@ struct GroupSums {
     result.pivot[i] = n.pivot;
     result.factor[i] = n.factor;
     result.shift[i] = n.delta == 0 ? 0 : -n.delta * n.factor;
+    result.near[i] = 0;
   }
 
  private:
@@ -81,7 +85,7 @@ struct GroupSums {
   /// mean, and loses as many units in the last place. NaN and infinities fail.
   template <class D, class F>
   static auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot, F& factor,
-                           F& shift) {
+                           F& shift, F& near) {
     const auto n = double(plan.group_size);
     const D zero = {}, one = zero + 1;
     const D delta = plan.use_mean ? D(sum / n) : zero;
@@ -92,6 +96,7 @@ struct GroupSums {
     factor = as_floats(inverse);
     const D rest = as_doubles(pivot) - mean;
     shift = as_floats(rest == 0 ? zero : D(rest * inverse));
+    near = as_floats(mean * mean <= 16 * variance ? one : zero);
     return delta * delta <= 4 * variance;
   }
 };
@@ -103,8 +108,9 @@ constexpr int64_t kStretch = 4096;
 struct RowSums {
   Floats sum[2] = {}, square[2] = {};
 
+  /// What stands `ahead` elements after x is read ahead, if not 0.
   template <class T>
-  void add(const T* x, int64_t n, Floats guess) {
+  [[gnu::always_inline]] void add(const T* x, int64_t n, Floats guess, int64_t ahead = 0) {
     // Copies that stay in registers.
     Floats s0 = sum[0], s1 = sum[1], q0 = square[0], q1 = square[1], s2 = {}, s3 = {}, q2 = {},
            q3 = {};
@@ -114,6 +120,9 @@ struct RowSums {
     };
     int64_t i = 0;
     for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
+      if (ahead)
+        for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
+          __builtin_prefetch(x + ahead + i + l, 0, 2);
       step(load_wide(x + i, Whole{}) - guess, s0, q0);
       step(load_wide(x + i + kFloats, Whole{}) - guess, s1, q1);
       step(load_wide(x + i + 2 * kFloats, Whole{}) - guess, s2, q2);
@@ -134,9 +143,27 @@ struct RowSums {
   Floats square_lanes() const { return square[0] + square[1]; }
 };
 
+/// Rows to read ahead, in the order of memory: the processor foresees that, but not lines of
+/// several rows in turn. To the second level, because they are used in another order.
+struct RowsAhead {
+  const char* at = nullptr;    // or nothing is
+  int64_t bytes = 0, gap = 0;  // of a row; from its end to the next one
+  const char* end = at ? at + bytes : nullptr;
+
+  template <int kLines>
+  void advance() {
+    for (int l = 0; l < kLines; ++l) __builtin_prefetch(at + 64 * l, 0, 2);
+    at += 64 * kLines;
+    if (at < end) return;
+    at += gap;
+    end += bytes + gap;
+  }
+};
+
 /// Adds rows x[r] - guess and its square for r in [0, kRows) to the columns' sums.
 template <int kRows, class T>
-void add_rows(const T* const* x, int64_t width, const float* guess, float* sum, float* square) {
+void add_rows(const T* const* x, int64_t width, const float* guess, float* sum, float* square,
+              RowsAhead ahead = {}) {
   const auto add = [&](int64_t c, auto m) {
     const Floats k = load_wide(guess + c, Whole{});
     Floats s = load_wide(sum + c, Whole{}), q = load_wide(square + c, Whole{});
@@ -150,8 +177,12 @@ void add_rows(const T* const* x, int64_t width, const float* guess, float* sum, 
     store_narrow(sum + c, s + s_now, Whole{});
     store_narrow(square + c, q + q_now, Whole{});
   };
+  constexpr auto kLines = int(kRows * kFloats * int64_t(sizeof(T)) / 64);
   int64_t c = 0;
-  for (; c + kFloats <= width; c += kFloats) add(c, Whole{});
+  for (; c + kFloats <= width; c += kFloats) {
+    if (ahead.at) ahead.advance<kLines>();
+    add(c, Whole{});
+  }
   if (c < width) add(c, Partial{width - c});
 }
 

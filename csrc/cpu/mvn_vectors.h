@@ -22,6 +22,15 @@ struct Partial {
   int64_t n;
 };
 
+/// Calls fn(lanes) for the next of n elements.
+template <class Fn>
+inline void with_lanes(int64_t n, const Fn& fn) {
+  if (n >= kFloats)
+    fn(Whole{});
+  else
+    fn(Partial{n});
+}
+
 inline Floats broadcast(float value) { return Floats{} + value; }
 
 #if defined(__AVX512F__)
@@ -47,18 +56,30 @@ inline void store_halves(void* p, HalfBits v, Partial m) {
 inline void stream_halves(void* p, HalfBits v) { _mm256_stream_si256(static_cast<__m256i*>(p), v); }
 
 inline Floats load_wide(const float* p, Partial m) { return _mm512_maskz_loadu_ps(mask_of(m), p); }
-inline void store_narrow(float* p, Floats v, Partial m) { _mm512_mask_storeu_ps(p, mask_of(m), v); }
+inline void store_narrow(float* p, Floats v, Partial m, bool = false) {
+  _mm512_mask_storeu_ps(p, mask_of(m), v);
+}
 
 inline Floats widen(Float16, HalfBits v) { return _mm512_maskz_cvtph_ps(0xffff, v); }
+/// Each pair of numbers from and to one shuffle, which costs less than a shift beside it.
+constexpr Vector<int16_t> kSpread = {0, 0, 0, 1, 0, 2,  0, 3,  0, 4,  0, 5,  0, 6,  0, 7,
+                                     0, 8, 0, 9, 0, 10, 0, 11, 0, 12, 0, 13, 0, 14, 0, 15};
+constexpr Vector<int16_t> kUpper = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
 inline Floats widen(BFloat16, HalfBits v) {
   return _mm512_castsi512_ps(
-      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
+      _mm512_maskz_permutexvar_epi16(0xaaaaaaaa, std::bit_cast<__m512i>(kSpread),
+                                     _mm512_maskz_inserti64x4(0xff, __m512i{}, v, 0)));
 }
-inline HalfBits narrow(Float16, Floats v) {
+inline HalfBits narrow(Float16, Floats v, bool) {
   return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-inline HalfBits narrow_bits(Vector<uint32_t> v) {
-  return _mm512_maskz_cvtepi32_epi16(0xffff, std::bit_cast<__m512i>(v));
+/// The upper halves of numbers, packed.
+inline HalfBits upper_halves(Vector<uint32_t> v) {
+  const __m512i packed = _mm512_maskz_permutexvar_epi16(
+      ~__mmask32(0), std::bit_cast<__m512i>(kUpper), std::bit_cast<__m512i>(v));
+  HalfBits halves;
+  std::memcpy(&halves, &packed, sizeof halves);
+  return halves;
 }
 
 #else
@@ -90,44 +111,49 @@ inline void store_halves(void* p, HalfBits v, Partial m) {
 inline void stream_halves(void* p, HalfBits v) { _mm_stream_si128(static_cast<__m128i*>(p), v); }
 
 inline Floats load_wide(const float* p, Partial m) { return _mm256_maskload_ps(p, mask_of(m)); }
-inline void store_narrow(float* p, Floats v, Partial m) { _mm256_maskstore_ps(p, mask_of(m), v); }
+inline void store_narrow(float* p, Floats v, Partial m, bool = false) {
+  _mm256_maskstore_ps(p, mask_of(m), v);
+}
 
 inline Floats widen(Float16, HalfBits v) { return _mm256_cvtph_ps(v); }
 inline Floats widen(BFloat16, HalfBits v) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
 }
-inline HalfBits narrow(Float16, Floats v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
-/// Numbers below 2^16, packed.
-inline HalfBits narrow_bits(Vector<uint32_t> v) {
-  const __m256i pairs = _mm256_packus_epi32(std::bit_cast<__m256i>(v), __m256i{});
+inline HalfBits narrow(Float16, Floats v, bool) {
+  return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+}
+/// The upper halves of numbers, packed.
+inline HalfBits upper_halves(Vector<uint32_t> v) {
+  const __m256i pairs = _mm256_packus_epi32(std::bit_cast<__m256i>(v >> 16), __m256i{});
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0x08));
 }
 
 #endif
 
-inline HalfBits narrow(BFloat16, Floats v) {
+inline HalfBits narrow(BFloat16, Floats v, bool are_numbers) {
   const auto bits = std::bit_cast<Vector<uint32_t>>(v);
-  const auto rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  return narrow_bits(v == v ? rounded : (bits >> 16 | 0x40u));
+  const auto rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+  return upper_halves(are_numbers ? rounded : v == v ? rounded : (bits | 0x400000u));
 }
 
 inline Floats load_wide(const float* p, Whole) { return load_vector<Floats>(p); }
-inline void store_narrow(float* p, Floats v, Whole) { store_vector(p, v); }
+inline void store_narrow(float* p, Floats v, Whole, bool = false) { store_vector(p, v); }
 /// Past the caches; p is a multiple of the vector's bytes.
-inline void stream_narrow(float* p, Floats v) { stream_vector(p, v); }
+inline void stream_narrow(float* p, Floats v, bool = false) { stream_vector(p, v); }
 
 /// Lanes beyond a partial vector are 0.
 template <class T, class Lanes>
 inline Floats load_wide(const T* p, Lanes m) {
   return widen(T{}, load_halves(p, m));
 }
+/// `are_numbers`: no lane is NaN, which is cheaper to round.
 template <class T, class Lanes>
-inline void store_narrow(T* p, Floats v, Lanes m) {
-  store_halves(p, narrow(T{}, v), m);
+inline void store_narrow(T* p, Floats v, Lanes m, bool are_numbers = false) {
+  store_halves(p, narrow(T{}, v, are_numbers), m);
 }
 template <class T>
-inline void stream_narrow(T* p, Floats v) {
-  stream_halves(p, narrow(T{}, v));
+inline void stream_narrow(T* p, Floats v, bool are_numbers = false) {
+  stream_halves(p, narrow(T{}, v, are_numbers));
 }
 
 /// v in the lanes that stand for elements, `other` in the rest.

@@ -1,0 +1,152 @@
+// Formulas for groups whose mean is near 0, which need not be subtracted before multiplying.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "cpu/mvn_apply.h"
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+// kAtOnce: how many vectors a long activation takes together.
+
+/// y = (x * factor + shift) * scale + bias with a scale and a bias for each position.
+struct NearAffineFormula {
+  static constexpr int kAtOnce = 2;
+  Floats factor, shift;
+  const float *scale, *bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t i, Lanes m) const {
+    return (x * factor + shift) * load_wide(scale + i, m) + load_wide(bias + i, m);
+  }
+};
+
+/// y = x * factor + bias, the same along the row.
+struct NearUniformFormula {
+  static constexpr int kAtOnce = 4;
+  Floats factor, bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t, Lanes) const {
+    return x * factor + bias;
+  }
+};
+
+/// The same with both for each position; rows are padded to whole vectors.
+struct NearColumnFormula {
+  static constexpr int kAtOnce = 4;
+  const float *factor, *shift;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t i, Lanes) const {
+    return x * load_wide(factor + i, Whole{}) + load_wide(shift + i, Whole{});
+  }
+};
+
+/// y = ((x - pivot) * factor + shift) * scale + bias, all for each position; padded likewise.
+struct GeneralFormula {
+  static constexpr int kAtOnce = 4;
+  const float *pivot, *factor, *shift, *scale, *bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t i, Lanes) const {
+    const Whole all;
+    return ((x - load_wide(pivot + i, all)) * load_wide(factor + i, all) +
+            load_wide(shift + i, all)) *
+               load_wide(scale + i, all) +
+           load_wide(bias + i, all);
+  }
+};
+
+/// Rows of GeneralFormula.
+struct GeneralRows {
+  float *pivot, *factor, *shift, *scale, *bias;
+};
+
+/// Joins scale to factor and all summands to shift where `near` is 1 and the product safe: there
+/// the general formula is then rounded as the near one is, whatever stands in other columns.
+/// Returns whether that is everywhere. The product's rounding counts for x - pivot, not for x.
+inline bool join_near(const float* near, int64_t n, GeneralRows r) {
+  int far = 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float factor = r.factor[i] * r.scale[i], magnitude = std::fabs(factor);
+    const float shift = r.bias[i] + r.shift[i] * r.scale[i] - r.pivot[i] * factor;
+    const bool is_safe = (magnitude > 1e-30f && magnitude < 1e30f) || r.scale[i] == 0;
+    const bool is_joined = near[i] != 0 && is_safe && std::fabs(shift) < 1e30f;
+    r.pivot[i] = is_joined ? 0 : r.pivot[i];
+    r.factor[i] = is_joined ? factor : r.factor[i];
+    r.shift[i] = is_joined ? shift : r.shift[i];
+    r.scale[i] = is_joined ? 1 : r.scale[i];
+    r.bias[i] = is_joined ? -0.0f : r.bias[i];
+    far |= !is_joined;
+  }
+  return !far;
+}
+
+/// No activation.
+struct Nothing {
+  Floats operator()(Floats x) const { return x; }
+};
+
+/// Activations that near formulas are there for.
+inline bool is_plain(const Activation& f) {
+  return f.kind == ActivationKind::identity || f.kind == ActivationKind::relu;
+}
+
+/// A plain activation, or the formula is for columns.
+template <class T, class Formula>
+void apply_near(const Activation& f, T* y, const T* x, int64_t n, const Formula& formula,
+                Flow<T> flow) {
+  if (f.kind == ActivationKind::identity) return apply_formula(y, x, n, formula, Nothing{}, flow);
+  if constexpr (std::is_same_v<Formula, NearColumnFormula>)
+    if (f.kind == ActivationKind::swish) return apply_formula(y, x, n, formula, Swish(f), flow);
+  apply_formula(y, x, n, formula, Floor(f), flow);
+}
+
+/// A group's part of its formula.
+struct GroupFormula {
+  float pivot, factor, shift;
+  bool is_near;  // and its activation plain
+};
+
+/// Rows of whole floats wait for memory whatever is computed; halves wait for conversions.
+template <class T>
+constexpr bool kHasNearRows = kIsHalf<T>;
+
+/// A row or piece with one scale and one bias.
+template <class T>
+void apply_uniform(const Activation& f, T* y, const T* x, int64_t n, const GroupFormula& g,
+                   float scale, float bias, Flow<T> flow) {
+  if constexpr (kHasNearRows<T>) {
+    float near = g.is_near, pivot = g.pivot, factor = g.factor, shift = g.shift, one = scale,
+          rest = bias;
+    if (g.is_near && join_near(&near, 1, {&pivot, &factor, &shift, &one, &rest}))
+      return apply_near(f, y, x, n, NearUniformFormula{broadcast(factor), broadcast(shift)}, flow);
+  }
+  apply_activated(f, y, x, n,
+                  UniformFormula{broadcast(g.pivot), broadcast(g.factor), broadcast(g.shift),
+                                 broadcast(scale), broadcast(bias)},
+                  flow);
+}
+
+/// A row with a scale and a bias for each position.
+template <class T>
+void apply_affine(const Activation& f, T* y, const T* x, int64_t n, const GroupFormula& g,
+                  const float* scale, const float* bias, Flow<T> flow) {
+  const Floats pivot = broadcast(g.pivot), factor = broadcast(g.factor), shift = broadcast(g.shift);
+  if constexpr (kHasNearRows<T>)
+    if (g.is_near && f.kind == ActivationKind::identity)
+      return apply_formula(y, x, n, NearAffineFormula{factor, shift - pivot * factor, scale, bias},
+                           Nothing{}, flow);
+  apply_activated(f, y, x, n, AffineFormula{pivot, factor, shift, scale, bias}, flow);
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif
