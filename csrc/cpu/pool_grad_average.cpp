@@ -321,7 +321,8 @@ void gather(const Gather& rows, int64_t bytes) {
 template <class T, class Sum>
 void gather_average(const PoolGradPlan& plan, const void* grad, void* result) {
   if constexpr (std::is_same_v<Sum, Acc<T>>) {
-    if (AverageRows<T>::fits(plan)) return AverageRows<T>(plan, grad, result).run();
+    if constexpr (!std::is_same_v<T, double>)  // which is rare, and a copy of all this
+      if (AverageRows<T>::fits(plan)) return AverageRows<T>(plan, grad, result).run();
     if (BlockShape::fits(plan)) return AverageBlocks<T>(BlockShape(plan), grad, result).run();
   }
   const AverageGather<T, Sum> base{plan, plan.forward, static_cast<const T*>(grad),
