@@ -209,7 +209,6 @@ def test_scales_of_any_size(use_variance: bool) -> None:
             check(OP, x.T.copy(), scale.T, None if b is None else b.T, axes=1, **flags)
 
 
-@pytest.mark.small
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", [(9, 20001), (70, 5000), (6, 70001), (70, 17000), (40, 2047)])
 def test_long_rows_that_share_scale_and_bias(shape: Any, dtype: str) -> None:
