@@ -43,8 +43,8 @@ class AverageRows {
         grad_(static_cast<const T*>(grad)),
         result_(static_cast<T*>(result)),
         reach_(x_.stride == 1 ? (x_.window - 1) * x_.dilation : 0),
-        columns_(even_length(x_.in, kColumns)),
-        height_(even_length(y_.in, std::max<int64_t>(1, kElements / columns_))),
+        columns_(even_part(x_.in, kColumns)),
+        height_(even_part(y_.in, std::max<int64_t>(1, kElements / columns_))),
         pitch_((columns_ + reach_ + 2 * kStep) / kStep * kStep),
         late_(std::min(kMostLate, Scratch::kLineRoom / pitch_ - 1)),
         divides_(BlockShape::taps_of_phase(plan.forward) == 1) {
@@ -57,17 +57,12 @@ class AverageRows {
     space.dim[kSpaceDim + 1].size = (y_.in + height_ - 1) / height_;
     space.dim[kSpaceDim + 2].size = (x_.in + columns_ - 1) / columns_;
     parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const auto scratch = std::make_unique<Scratch>();
+      const auto scratch = std::make_unique_for_overwrite<Scratch>();
       for_tasks(space, begin, end, [&](const Task& task, int64_t) { block(task, *scratch); });
     });
   }
 
  private:
-  static int64_t even_length(int64_t n, int64_t most) {
-    const int64_t parts = (n + most - 1) / most;
-    return (n + parts - 1) / parts;
-  }
-
   /// Lines begin with window `low`, the first that any element of the task's columns needs.
   struct Scratch {
     static constexpr int64_t kRoom = kColumns + kMostReach + 2 * kStep, kLineRoom = 4 * kRoom;
@@ -78,7 +73,7 @@ class AverageRows {
     std::vector<int64_t> counted;  // by rows of windows, from first_row on
     bool is_ready[kMostWindow + 1];
     Sum counts[kRoom], factors[kMostWindow + 1][kRoom];
-    alignas(64) Sum line[kLineRoom] = {};
+    alignas(64) Sum line[kLineRoom];
     alignas(64) T rest[kStep];
     LineStream out;
   };

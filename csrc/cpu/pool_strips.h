@@ -47,12 +47,6 @@ inline int64_t line_pitch(int64_t values) { return (values + 31) / 32 * 32; }
 
 constexpr int64_t kMostLines = 64;
 
-/// The length of the longest of equal parts that are at most `most` long.
-inline int64_t even_part(int64_t n, int64_t most) {
-  const int64_t parts = (n + most - 1) / most;
-  return (n + parts - 1) / parts;
-}
-
 /// Gives a strip as many rows and planes as `lines` lines are.
 inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
   s.rows = even_part(p.axis[1].out, std::max<int64_t>(1, lines));

@@ -10,6 +10,12 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// The length of the longest of equal parts that are at most `most` long.
+inline int64_t even_part(int64_t n, int64_t most) {
+  const int64_t parts = (n + most - 1) / most;
+  return (n + parts - 1) / parts;
+}
+
 /// The dimension of the output that the vectors of a task run along.
 enum class Lane { none, batch, width };
 
