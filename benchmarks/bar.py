@@ -8,15 +8,15 @@ from typing import Any
 
 
 class Bar:
-    """Drawn only on a terminal."""
+    """Drawn only on a terminal. Of `total` steps `done` are past when it begins."""
 
-    def __init__(self, total: int) -> None:
-        self._total, self._done, self._bar = total, 0, None
+    def __init__(self, total: int, done: int = 0) -> None:
+        self._total, self._done, self._bar = total, done, None
         self._shown = sys.stderr.isatty()
         if self._shown and importlib.util.find_spec("tqdm"):
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, unit="row", leave=False, dynamic_ncols=True)
+            self._bar = tqdm(total=total, initial=done, unit="row", leave=False, dynamic_ncols=True)
 
     def step(self, label: str) -> None:
         """Before the work on `label` begins."""

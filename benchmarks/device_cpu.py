@@ -16,8 +16,6 @@ from problems import Problem
 
 import cudml
 
-PEERS = ["PyTorch", "ONNX Runtime", "NumPy"]
-
 
 class Cpu:
     """What run.py asks of a device."""

@@ -13,15 +13,12 @@ import numpy as np
 import torch
 import verify
 from arrays import Arrays, numpy_arrays
-from contenders import Contender, Field, Ways, cudml_calls, numpy_calls, torch_calls
+from contenders import COMPILED, Contender, Field, Ways, cudml_calls, numpy_calls, torch_calls
 from device_time import event_clock, sets_for
 from measure import Call
 from problems import Problem
 
 import cudml
-
-COMPILED = "PyTorch compiled"
-PEERS = ["PyTorch", COMPILED, "CuPy"]
 
 
 class Cuda:

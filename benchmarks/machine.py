@@ -55,14 +55,15 @@ def _busy() -> float:
 
 
 class OthersLoad:
-    """CPUs' worth of work that other processes have done since it was made."""
+    """CPUs' worth of work that others have done since it was made: neither this process nor those
+    that it has started and that have ended."""
 
     def __init__(self) -> None:
         self._before = self._now()
 
     @staticmethod
     def _now() -> tuple[float, float, float]:
-        return _busy(), sum(os.times()[:2]), time.perf_counter()
+        return _busy(), sum(os.times()[:4]), time.perf_counter()
 
     def cpus(self) -> float:
         busy, own, wall = (n - b for n, b in zip(self._now(), self._before, strict=True))

@@ -19,47 +19,19 @@ import json
 import sys
 import time
 from dataclasses import asdict
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import gpu
 import machine
 import report
-from bar import Bar
-from problems import MOST_BYTES, Problem, cross, problems
-from rows import Known, Limits, row, visit
+from contenders import PEERS
+from problems import MOST_BYTES, Problem, cross
+from rows import Limits
+from visits import Plan, all_visits
 
 ROUNDS, SECONDS = 15, 2.0
 VISITS = {"cpu": 6, "cuda": 1}  # with PyTorch's compiler a visit is dear, and a GPU is steady
-
-
-def all_rows(
-    device: Any, suite: list[Problem], threads: list[int], limits: Limits
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Goes through the whole suite once for each visit; rows are printed in the last one."""
-    rows, failures = [], {}
-    known = {problem.name: Known() for problem in suite}
-    print(report.HEADER)
-    with Bar(limits.visits * len(suite) * len(threads)) as bar:
-        for number, problem in product(range(limits.visits), suite):
-            if problem.name in failures:
-                continue
-            is_last = number == limits.visits - 1
-            try:
-                arrays = device.arrays(problem)
-                for n in threads:
-                    bar.step(f"{problem.name}, {n} threads")
-                    visit(device, arrays, n, limits, known[problem.name])
-                    if is_last:
-                        rows.append(row(problem, n, known[problem.name].seen[n]))
-                    bar.done(report.line(rows[-1]) if is_last else "")
-            except (AssertionError, ImportError) as error:
-                failures[problem.name] = f"{problem.name}: {error}"
-                bar.done(f"! {failures[problem.name]}")
-            finally:
-                arrays = None
-    return rows, list(failures.values())
 
 
 def arguments() -> argparse.Namespace:
@@ -104,17 +76,6 @@ def listed(suite: list[Problem]) -> None:
         print(f"{problem.name:<56}{ran:<20}{problem.bytes / 1e6:10.2f} MB  {problem.case.origin}")
 
 
-def opened(backend: str, suite: list[Problem], peers: str) -> Any:
-    """The device, which runs the peers named, or all; raises ValueError for an unknown name."""
-    if backend == "cuda":
-        from device_cuda import PEERS, Cuda
-
-        return Cuda(chosen_peers(peers, PEERS))
-    from device_cpu import PEERS, Cpu
-
-    return Cpu(max(problem.bytes for problem in suite), chosen_peers(peers, PEERS))
-
-
 def chosen_peers(said: str, known: list[str]) -> list[str]:
     names = [name.strip() for name in said.split(",")]
     if names in (["all"], ["none"]):
@@ -125,41 +86,54 @@ def chosen_peers(said: str, known: list[str]) -> list[str]:
     return names
 
 
+def plan_of(options: argparse.Namespace) -> Plan:
+    """Raises ValueError for a peer that the backend does not have."""
+    backend = options.backend
+    return Plan(
+        backend,
+        options.full,
+        options.only,
+        chosen_peers(options.peers, PEERS[backend]),
+        [int(n) for n in options.threads.split(",")] if backend == "cpu" else [0],
+        Limits(options.rounds, options.seconds, options.visits or VISITS[backend]),
+    )
+
+
 def main() -> int:
     options = arguments()
-    suite = problems(full=options.full or options.backend == "cuda", only=options.only)
-    if options.list or not suite:
-        listed(suite)
-        return 0 if suite else 2
-    if options.backend == "cuda" and (why := gpu.problem()):
-        print(f"run: {why}", file=sys.stderr)
-        return 2
-    begin, load = time.perf_counter(), machine.OthersLoad()
-    facts = machine.facts(options.backend)
     try:
-        device = opened(options.backend, suite, options.peers)
+        plan = plan_of(options)
     except ValueError as error:
         print(f"run: {error}", file=sys.stderr)
         return 2
-    threads = [int(n) for n in options.threads.split(",")] if options.backend == "cpu" else [0]
+    if options.list or not plan.suite:
+        listed(plan.suite)
+        return 0 if plan.suite else 2
+    if plan.backend == "cuda" and (why := gpu.problem()):
+        print(f"run: {why}", file=sys.stderr)
+        return 2
+    begin, load = time.perf_counter(), machine.OthersLoad()
+    facts = machine.facts(plan.backend)
     print(f"{facts['device']}; {', '.join(f'{k} {v}' for k, v in facts['versions'].items())}\n")
-    limits = Limits(options.rounds, options.seconds, options.visits or VISITS[options.backend])
-    rows, failed = all_rows(device, suite, threads, limits)
+    found = all_visits(plan)
+    failed = list(found.failures.values())
     others, seconds = load.cpus(), time.perf_counter() - begin
-    print("", *report.summary(rows), sep="\n")
+    print("", *report.summary(found.rows), sep="\n")
     quiet = "" if others < report.NOISY else ": the machine was not quiet, measure again"
     print(f"\n{seconds:.0f} s; other processes used {others:.2f} CPUs meanwhile{quiet}")
     if failed:
         print("\nNot measured:", *failed, sep="\n  ")
     if options.json:
-        run = {"backend": options.backend, "took": seconds, "others_cpus": others, **asdict(limits)}
         said = {
             **facts,
-            **run,
-            "full": options.full,
+            "backend": plan.backend,
+            "took": seconds,
+            "others_cpus": others,
+            **asdict(plan.limits),
+            "full": plan.full,
             "failed": failed,
-            "means": report.means(rows),
-            "rows": rows,
+            "means": report.means(found.rows),
+            "rows": found.rows,
         }
         options.json.write_text(written(said))
     return 1 if failed else 0

@@ -11,6 +11,12 @@ from typing import Any
 Call = Callable[[], Any]
 Ways = dict[str, Call]
 
+COMPILED = "PyTorch compiled"
+PEERS = {  # by backend
+    "cpu": ["PyTorch", "ONNX Runtime", "NumPy"],
+    "cuda": ["PyTorch", COMPILED, "CuPy"],
+}
+
 
 class AbsentError(Exception):
     """Raised by a library's ways: why it does not take part."""

@@ -23,7 +23,7 @@ struct UniformFormula {
 
   template <class Lanes>
   Floats operator()(Floats x, int64_t, Lanes) const {
-    return ((x - pivot) * factor + shift) * scale + bias;
+    return fused(fused(x - pivot, factor, shift), scale, bias);
   }
 };
 
@@ -33,10 +33,10 @@ struct JoinedFormula {
   Floats pivot, factor, bias;
 
   explicit JoinedFormula(const UniformFormula& f)
-      : pivot(f.pivot), factor(f.factor * f.scale), bias(f.shift * f.scale + f.bias) {}
+      : pivot(f.pivot), factor(f.factor * f.scale), bias(fused(f.shift, f.scale, f.bias)) {}
   template <class Lanes>
   Floats operator()(Floats x, int64_t, Lanes) const {
-    return (x - pivot) * factor + bias;
+    return fused(x - pivot, factor, bias);
   }
 
   /// Whether nothing was lost where exponents end.
@@ -56,7 +56,7 @@ struct ScaledFormula {
 
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes m) const {
-    return ((x - pivot) * factor + shift) * load_wide(scale + i, m);
+    return fused(x - pivot, factor, shift) * load_wide(scale + i, m);
   }
 };
 
@@ -68,7 +68,7 @@ struct AffineFormula {
 
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes m) const {
-    return ((x - pivot) * factor + shift) * load_wide(scale + i, m) + load_wide(bias + i, m);
+    return fused(fused(x - pivot, factor, shift), load_wide(scale + i, m), load_wide(bias + i, m));
   }
 };
 
@@ -81,10 +81,8 @@ struct CrossFormula {
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes) const {
     const Whole all;
-    return ((x - load_wide(pivot + i, all)) * load_wide(factor + i, all) +
-            load_wide(shift + i, all)) *
-               scale +
-           bias;
+    const Floats d = x - load_wide(pivot + i, all);
+    return fused(fused(d, load_wide(factor + i, all), load_wide(shift + i, all)), scale, bias);
   }
 };
 

@@ -21,7 +21,7 @@ struct NearAffineFormula {
 
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes m) const {
-    return (x * factor + shift) * load_wide(scale + i, m) + load_wide(bias + i, m);
+    return fused(fused(x, factor, shift), load_wide(scale + i, m), load_wide(bias + i, m));
   }
 };
 
@@ -32,7 +32,7 @@ struct NearUniformFormula {
 
   template <class Lanes>
   Floats operator()(Floats x, int64_t, Lanes) const {
-    return x * factor + bias;
+    return fused(x, factor, bias);
   }
 };
 
@@ -43,7 +43,7 @@ struct NearColumnFormula {
 
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes) const {
-    return x * load_wide(factor + i, Whole{}) + load_wide(shift + i, Whole{});
+    return fused(x, load_wide(factor + i, Whole{}), load_wide(shift + i, Whole{}));
   }
 };
 
@@ -55,10 +55,9 @@ struct GeneralFormula {
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes) const {
     const Whole all;
-    return ((x - load_wide(pivot + i, all)) * load_wide(factor + i, all) +
-            load_wide(shift + i, all)) *
-               load_wide(scale + i, all) +
-           load_wide(bias + i, all);
+    const Floats d = x - load_wide(pivot + i, all);
+    return fused(fused(d, load_wide(factor + i, all), load_wide(shift + i, all)),
+                 load_wide(scale + i, all), load_wide(bias + i, all));
   }
 };
 
@@ -75,7 +74,8 @@ inline bool join_near(const float* near, int64_t n, GeneralRows r) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float factor = r.factor[i] * r.scale[i], magnitude = std::fabs(factor);
-    const float shift = r.bias[i] + r.shift[i] * r.scale[i] - r.pivot[i] * factor;
+    const float moved = std::fma(r.shift[i], r.scale[i], r.bias[i]);
+    const float shift = std::fma(-r.pivot[i], factor, moved);
     const bool is_safe = (magnitude > 1e-30f && magnitude < 1e30f) || r.scale[i] == 0;
     const bool is_joined = near[i] != 0 && is_safe && std::fabs(shift) < 1e30f;
     r.pivot[i] = is_joined ? 0 : r.pivot[i];
@@ -141,7 +141,8 @@ void apply_affine(const Activation& f, T* y, const T* x, int64_t n, const GroupF
   const Floats pivot = broadcast(g.pivot), factor = broadcast(g.factor), shift = broadcast(g.shift);
   if constexpr (kHasNearRows<T>)
     if (g.is_near && f.kind == ActivationKind::identity)
-      return apply_formula(y, x, n, NearAffineFormula{factor, shift - pivot * factor, scale, bias},
+      return apply_formula(y, x, n,
+                           NearAffineFormula{factor, fused(-pivot, factor, shift), scale, bias},
                            Nothing{}, flow);
   apply_activated(f, y, x, n, AffineFormula{pivot, factor, shift, scale, bias}, flow);
 }

@@ -203,15 +203,16 @@ class ShortRows {
       for (int64_t i = 0; i < n_; ++i) delta += x[i];
       delta = mean - mean == 0 ? delta / n : Floats{};
     }
-    for (int64_t i = 0; i < n_; ++i) square += x[i] * x[i];
+    for (int64_t i = 0; i < n_; ++i) square = fused(x[i], x[i], square);
     for (int64_t i = 0; i < n_; ++i) x[i] -= delta;
     if (plan_.use_variance) {
-      const Floats variance = square / n - delta * delta;
+      const Floats variance = fused(-delta, delta, square / n);
       const Floats positive = variance < 0 ? Floats{} : variance;
       const Floats factor = 1.0f / root(positive + float(plan_.epsilon));
       for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
     }
-    for (int64_t i = 0; i < n_; ++i) x[i] = f(x[i] * scale_[i] + bias_[i]);
+    for (int64_t i = 0; i < n_; ++i)
+      x[i] = f(fused(x[i], broadcast(scale_[i]), broadcast(bias_[i])));
     if constexpr (std::is_same_v<F, AnyActivation>) f.finish(x, n_);
   }
 

@@ -63,7 +63,7 @@ struct GroupSums {
   bool correct_guess(const MvnPlan& plan, int64_t i) {
     const auto n = double(plan.group_size);
     const double delta = sum[i] / n;
-    if (delta * delta <= 4 * (square[i] / n - delta * delta)) return true;
+    if (delta * delta <= 4 * fused(-delta, delta, square[i] / n)) return true;
     guess[i] = static_cast<float>(double(guess[i]) + delta);
     return false;
   }
@@ -89,7 +89,7 @@ struct GroupSums {
     const auto n = double(plan.group_size);
     const D zero = {}, one = zero + 1;
     const D delta = plan.use_mean ? D(sum / n) : zero;
-    const D variance = square / n - delta * delta;
+    const D variance = fused(-delta, delta, square / n);
     const D mean = as_doubles(guess) + delta;
     const D inverse = plan.use_variance ? D(one / root(variance + double(plan.epsilon))) : one;
     pivot = as_floats(mean);
@@ -116,7 +116,7 @@ struct RowSums {
            q3 = {};
     const auto step = [](Floats d, Floats& s, Floats& q) {
       s += d;
-      q += d * d;
+      q = fused(d, d, q);
     };
     int64_t i = 0;
     for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
@@ -172,7 +172,7 @@ void add_rows(const T* const* x, int64_t width, const float* guess, float* sum, 
     for (int r = 0; r < kRows; ++r) {
       const Floats d = select(m, load_wide(x[r] + c, m), k) - k;
       s_now += d;
-      q_now += d * d;
+      q_now = fused(d, d, q_now);
     }
     store_narrow(sum + c, s + s_now, Whole{});
     store_narrow(square + c, q + q_now, Whole{});

@@ -11,18 +11,24 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// Coefficients from that of the highest power of x down to the constant.
+template <class... Rest>
+inline Floats polynomial(Floats x, float highest, Rest... rest) {
+  Floats p = broadcast(highest);
+  ((p = fused(p, x, broadcast(rest))), ...);
+  return p;
+}
+
 /// e^x for x <= 0: 2^n * e^r with |r| <= (ln 2) / 2, whose minimax polynomial is off by 4e-9.
 inline Floats exponential(Floats x) {
   const Floats limited = at_least(x, -105.0f);
   constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: leaves the nearest whole number
-  const Floats shifted = limited * 1.44269504f + kShift, whole = shifted - kShift;
-  const Floats r = (limited - whole * 0.693359375f) - whole * -2.12194440e-4f;
-  Floats p = r * 1.3813851401e-3f + 8.3690788597e-3f;
-  p = p * r + 4.1668422520e-2f;
-  p = p * r + 1.6666518152e-1f;
-  p = p * r + 4.9999994040e-1f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  const Floats shifted = fused(limited, broadcast(1.44269504f), broadcast(kShift)),
+               whole = shifted - kShift;
+  const Floats r =
+      fused(whole, broadcast(2.12194440e-4f), fused(whole, broadcast(-0.693359375f), limited));
+  const Floats p = polynomial(r, 1.3813851401e-3f, 8.3690788597e-3f, 4.1668422520e-2f,
+                              1.6666518152e-1f, 4.9999994040e-1f, 1.0f, 1.0f);
 #if defined(__AVX512F__)
   return _mm512_maskz_scalef_ps(0xffff, p, whole);
 #else
@@ -88,15 +94,16 @@ class Swish {
 
   /// `at` receives z * kSteps, rounded, above kFirst's bits and 64 * kSteps.
   [[gnu::always_inline]] Floats near(Floats x, Ints& at) const {
-    const Floats shifted = x * factor_ + kShift, r = x * factor_ - (shifted - kShift);
+    const Floats shifted = fused(x, factor_, broadcast(kShift));
+    const Floats r = fused(x, factor_, kShift - shifted);
     at = std::bit_cast<Ints>(shifted);
     const auto power = std::bit_cast<Floats>(looked_up(at) + (at << (23 - kBits)));
 #if defined(__AVX512F__)
-    const Floats p = (r * 0.000234594481f + 0.0216611661f) * r + 1.0f;  // off by 5.3e-8
+    const Floats p = polynomial(r, 0.000234594481f, 0.0216611661f, 1.0f);  // off by 5.3e-8
 #else
-    const Floats p = ((r * 0.000108396292f + 0.00375412614f) * r + 0.0866433978f) * r + 1.0f;
+    const Floats p = polynomial(r, 0.000108396292f, 0.00375412614f, 0.0866433978f, 1.0f);
 #endif
-    return x / (power * p + 1.0f);
+    return x / fused(power, p, broadcast(1));
   }
 
   static Ints looked_up(Ints i) {

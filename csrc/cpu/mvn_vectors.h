@@ -169,6 +169,20 @@ inline Half halves_added(const V& v) {
   return half[0] + half[1];
 }
 
+using Doubles = Vector<double>;
+
+// a * b + c, rounded once. Said outright where the same formula stands in code for whole vectors,
+// for partial ones and for single numbers: a compiler may fuse a product and a sum in one of them
+// only.
+inline double fused(double a, double b, double c) { return std::fma(a, b, c); }
+#if defined(__AVX512F__)
+inline Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Doubles fused(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
+#else
+inline Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Doubles fused(Doubles a, Doubles b, Doubles c) { return _mm256_fmadd_pd(a, b, c); }
+#endif
+
 /// The larger one of each lane; NaN where v is.
 inline Floats at_least(Floats v, float low) {
 #if defined(__AVX512F__)
@@ -205,7 +219,7 @@ inline Floats gated_product(Floats a, Floats b) {
 inline Floats quotient(Floats a, Floats b) {
 #if defined(__AVX512F__)
   const Floats guess = _mm512_maskz_rcp14_ps(0xffff, b);
-  return a * (guess + guess * (1.0f - b * guess));
+  return a * fused(guess, fused(-b, guess, broadcast(1)), guess);
 #else
   return a / b;
 #endif
@@ -244,7 +258,6 @@ inline Floats sums_of_lanes(Floats* v) {
   }
 }
 
-using Doubles = Vector<double>;
 using HalfFloats = Vector<float, kVectorBytes / 2>;
 constexpr int64_t kDoubles = kLanes<double>;
 #if defined(__AVX512F__)
