@@ -1,4 +1,5 @@
-"""Plain copies, the ceiling of everything here: the fastest one at hand is what counts."""
+"""Memory moved and nothing else, the ceiling of everything here: copies, of which the fastest one
+at hand is what counts, and reads beside writes of other sizes."""
 
 from __future__ import annotations
 
@@ -18,23 +19,44 @@ import cudml
 
 Call = Callable[[], Any]
 _SOURCE = Path(__file__).resolve().parent / "stream_copy.c"
+_LINE = 64  # bytes
 
 
 def compiled() -> Any:
-    """stream_copy of stream_copy.c, or None where there is no C compiler."""
+    """The functions of stream_copy.c, or None where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "stream_copy.so"
+        path = Path(folder) / "stream_copy.so"
         command = [compiler, "-O2", "-shared", "-fPIC", "-pthread", str(_SOURCE), "-o"]
-        done = subprocess.run([*command, str(library)], capture_output=True)
+        done = subprocess.run([*command, str(path)], capture_output=True)
         if done.returncode:
             return None
-        function = ctypes.CDLL(str(library)).stream_copy
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    function.restype = None
-    return function
+        library = ctypes.CDLL(str(path))
+    at, size = ctypes.c_void_p, ctypes.c_size_t
+    library.stream_copy.argtypes = [at, at, size, ctypes.c_int]
+    library.stream_copy.restype = None
+    library.stream_traffic.argtypes = [at, size, at, size, ctypes.c_int]
+    library.stream_traffic.restype = ctypes.c_uint64
+    return library
+
+
+class Traffic:
+    """Reads of some bytes and writes of others, both below `most`; needs a C compiler."""
+
+    def __init__(self, most: int) -> None:
+        self._library = compiled()
+        if self._library is None:
+            raise ImportError("there is no C compiler: plain reads and writes cannot be timed")
+        self._source = np.ones(most + 2 * _LINE, np.uint8)
+        self._target = np.ones(most + 2 * _LINE, np.uint8)
+
+    def call(self, read: int, written: int, threads: int) -> Call:
+        """Moves as many bytes, rounded up to lines of 64."""
+        sizes = [-(-n // _LINE) * _LINE for n in (written, read)]
+        to, source = (a.ctypes.data + -a.ctypes.data % _LINE for a in (self._target, self._source))
+        return lambda: self._library.stream_traffic(to, sizes[0], source, sizes[1], threads)
 
 
 class Copies:
@@ -44,7 +66,7 @@ class Copies:
         self._source = np.zeros(most // 2 + 64, np.uint8)
         self._target = np.zeros(most // 2 + 64, np.uint8)
         self._source[:] = np.arange(len(self._source)) % 251
-        self._stream = compiled()
+        self._library = compiled()
         self._with_torch = with_torch and importlib.util.find_spec("torch") is not None
         self._others = ThreadPoolExecutor()
 
@@ -56,9 +78,9 @@ class Copies:
             "cudml padding by zero": lambda: cudml.padding(words[0], 0, 0, out=words[1]),
             "NumPy": self._parts(source, target, threads),
         }
-        if self._stream:
+        if self._library:
             where = (target.ctypes.data, source.ctypes.data, n, threads)
-            found["non-temporal"] = lambda: self._stream(*where)
+            found["non-temporal"] = lambda: self._library.stream_copy(*where)
         if not self._with_torch:
             return found
         import torch

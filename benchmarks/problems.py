@@ -140,17 +140,28 @@ class Problem:
         return str(self.case.args.get("index", ""))
 
     @property
-    def bytes(self) -> int:
-        """Compulsory traffic: every input element read once, every output element written once."""
-        arrays = [(self.output, self.dtype)]
+    def read(self) -> int:
+        """Compulsory bytes: every input element once."""
+        arrays = [(self.vector, self.dtype) for _ in self.case.scaled.split()]
         if self.case.op != AVERAGE_GRAD:
             arrays.append((self.shape, self.dtype))
         if self.case.op in GRADIENTS:
             arrays.append((self.pooled, self.dtype))
-        if self.index:
-            arrays.append((self.output, self.index))
-        arrays += [(self.vector, self.dtype) for _ in self.case.scaled.split()]
-        return sum(math.prod(shape) * ITEM[dtype] for shape, dtype in arrays)
+        return _bytes_of(arrays)
+
+    @property
+    def written(self) -> int:
+        """Compulsory bytes: every output element once."""
+        return _bytes_of([(self.output, kind) for kind in (self.dtype, self.index) if kind])
+
+    @property
+    def bytes(self) -> int:
+        """Compulsory traffic."""
+        return self.read + self.written
+
+
+def _bytes_of(arrays: list[tuple[Shape, str]]) -> int:
+    return sum(math.prod(shape) * ITEM[dtype] for shape, dtype in arrays)
 
 
 def cross(shape: Shape) -> str:
