@@ -221,7 +221,7 @@ inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
 /// newly covers. `vectors` is how many vectors of outputs a line has.
 template <class T>
 inline Ahead near_ahead(const PoolPlan& p, const StripRows<T>& rows, int64_t vectors) {
-  constexpr int64_t kNear = 4096, kItem = sizeof(T);
+  constexpr int64_t kNear = 8192, kItem = sizeof(T);
   const PoolAxis &d = p.axis[0], &h = p.axis[1];
   if (rows.count == 0) return {};
   const int64_t planes = std::min(d.stride, rows.taps[0].count);
