@@ -194,7 +194,7 @@ class AverageRows {
     int64_t i = s.from;
     for (; i + kStep <= s.to; i += kStep) {
       for (int64_t j = 0; j < kStep * int64_t(sizeof(T)); j += 64)
-        __builtin_prefetch(ahead + i * int64_t(sizeof(T)) + j);
+        __builtin_prefetch(ahead + i * int64_t(sizeof(T)) + j, 0, 2);
       store_vector(line + i, value(i, whole));
     }
     if (i == s.to) return;

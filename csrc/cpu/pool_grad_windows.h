@@ -60,7 +60,7 @@ struct KeyPairs {
 /// which end in kNoKey.
 template <class T>
 struct KeyRow {
-  static constexpr int64_t kAhead = 4096;  // bytes; what stands so much further on is fetched
+  static constexpr int64_t kAhead = 8192;  // bytes; what stands so much further on is fetched
 
   const T* x;
   int64_t full;
@@ -69,7 +69,7 @@ struct KeyRow {
   KeyPairs<T> at(int64_t i) const {
     if (i < full) {
       const char* const next = reinterpret_cast<const char*>(x + 2 * i) + kAhead;
-      for (int64_t j = 0; j < 2 * kVectorBytes; j += 64) __builtin_prefetch(next + j, 0, 3);
+      for (int64_t j = 0; j < 2 * kVectorBytes; j += 64) __builtin_prefetch(next + j, 0, 2);
       return KeyPairs<T>(x + 2 * i);
     }
     KeyPairs<T> pairs;

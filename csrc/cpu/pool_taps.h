@@ -129,7 +129,7 @@ class TapPool : ValuePool<Op, Finish> {
     for (int64_t n = run.windows; n > 0; --n, to += run.y_step) {
       int64_t i = 0;
       for (; i + kStep <= lanes; i += kStep) {
-        for (int64_t j = 0; j < ahead; j += 64) __builtin_prefetch(next + j);
+        for (int64_t j = 0; j < ahead; j += 64) __builtin_prefetch(next + j, 0, 2);
         next += ahead;
         put(i);
       }

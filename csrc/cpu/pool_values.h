@@ -190,7 +190,7 @@ class StripPool : ValuePool<Op, Finish> {
 
   /// Lines of windows of three columns, joined and finished in registers.
   [[gnu::noinline]] void join_neighbours(const Task& task, const StripLines& lines, T* to) {
-    constexpr int64_t kAhead = 4096 / sizeof(T);
+    constexpr int64_t kAhead = 8192 / sizeof(T);
     const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
     const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
@@ -204,7 +204,7 @@ class StripPool : ValuePool<Op, Finish> {
       const auto put = [=, op = this->op, fetches = fetches_](int64_t at, int64_t column,
                                                               const Vector<V>& v) {
         op.store(to + at, last(v, column));
-        if (fetches) __builtin_prefetch(next + at);
+        if (fetches) __builtin_prefetch(next + at, 0, 2);
       };
       const LineTaps<Op> taps{rows_.at, rows_.count, n * w.in, w.in, segment_, room_.spare, end};
       if (rows_.count == 3)
