@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cudml
+from cudml.bounds import FORMATS
 from harness import check
 from pool_support import FLOATS, bits, dtype_of, same_bits
 
@@ -279,3 +280,44 @@ def test_epsilon_keeps_its_digits() -> None:
     half = np.array([6e-8, -6e-8], np.float16)
     y = normalize(half, axes=0, epsilon=1e-8)
     assert float(y[0]) == pytest.approx(float(half[0]) / 1e-4, rel=2e-3)
+
+
+WIDE = [d for d in ("float32", "bfloat16", "float64") if d in FLOATS]
+# groups along rows, short rows, columns, columns that are folded, both, few wide ones
+GROUPS = [((6, 33), 1), ((9, 7), 1), ((33, 21), 0), ((33, 3), 0), ((3, 5, 11, 37), (0, 2))]
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-MVN-21", "D-MVN-4")
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize(("shape", "axes"), GROUPS)
+def test_one_number_near_the_largest(shape: tuple[int, ...], axes: Any, dtype: str) -> None:
+    """The group's sum is in range: so is its mean, whatever else is summed on the way to it."""
+    rng = np.random.default_rng(len(shape))
+    values = rng.standard_normal(shape)
+    groups = np.moveaxis(values, axes, range(np.size(axes)))
+    rows = groups.shape[: np.size(axes)]
+    for place, index in enumerate(np.ndindex(groups.shape[np.size(axes) :])):
+        where = np.unravel_index(place * 5 % int(np.prod(rows)), rows)
+        sign = -1 if place % 3 else 1
+        groups[(*where, *index)] = sign * float(FORMATS[dtype].largest) * 0.996
+    x = values.astype(dtype_of(dtype))
+    y = normalize(x, axes=axes, use_variance=False)
+    assert np.isfinite(y.astype("float64")).all()
+    check(OP, x, axes=axes, use_variance=False, activation="relu")
+    check(OP, x, axes=axes, use_variance=False)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-MVN-21", "D-MVN-4")
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize(("shape", "axes"), GROUPS)
+def test_a_mean_of_numbers_whose_squares_overflow(
+    shape: tuple[int, ...], axes: Any, dtype: str
+) -> None:
+    """Without variance no square is wanted: the deviations keep their digits."""
+    large, spread = {"float64": (1e200, 1e190), "bfloat16": (1e25, 3e23)}.get(dtype, (1e25, 1e21))
+    offsets = np.random.default_rng(3).standard_normal(shape)
+    x = (large + spread * offsets).astype(dtype_of(dtype))
+    check(OP, x, axes=axes, use_variance=False)
+    check(OP, -x, axes=axes, use_variance=False, activation="relu")

@@ -1,6 +1,8 @@
 // Sums about a guessed pivot in one pass, and what normalizing needs from them.
 #pragma once
 
+#include <limits>
+
 #include "cpu/mvn_vectors.h"
 #include "math/moments.h"
 #include "ops/mvn.h"
@@ -63,8 +65,8 @@ struct GroupSums {
   bool correct_guess(const MvnPlan& plan, int64_t i) {
     const auto n = double(plan.group_size);
     const double delta = sum[i] / n;
-    if (delta * delta <= 4 * fused(-delta, delta, square[i] / n)) return true;
-    guess[i] = static_cast<float>(double(guess[i]) + delta);
+    if (is_near(delta, fused(-delta, delta, square[i] / n))) return true;
+    guess[i] = guess_of(double(guess[i]) + delta, 1);  // the plain sum may not overflow
     return false;
   }
 
@@ -96,9 +98,18 @@ struct GroupSums {
     factor = as_floats(inverse);
     const D rest = as_doubles(pivot) - mean;
     shift = as_floats(rest == 0 ? zero : D(rest * inverse));
-    near = as_floats(mean * mean <= 16 * variance ? one : zero);
-    return delta * delta <= 4 * variance;
+    near = as_floats((mean * mean <= 16 * variance) & (variance < kMost32) ? one : zero);
+    return is_near(delta, variance);
   }
+
+  /// Whether a guess was within two deviations of the mean, as far as that is known: squares may
+  /// overflow where only the mean is wanted.
+  template <class D>
+  static auto is_near(D delta, D variance) {
+    return (delta * delta <= 4 * variance) & (variance < kMost32);
+  }
+
+  static constexpr double kMost32 = std::numeric_limits<float>::max();
 };
 
 /// The longest stretch of a row whose sums stay in float: chains of at most 128 additions.
