@@ -282,15 +282,16 @@ def test_epsilon_keeps_its_digits() -> None:
     assert float(y[0]) == pytest.approx(float(half[0]) / 1e-4, rel=2e-3)
 
 
-WIDE = [d for d in ("float32", "bfloat16", "float64") if d in FLOATS]
+LARGE = [d for d in ("float32", "bfloat16", "float64") if d in FLOATS]
 # groups along rows, short rows, columns, columns that are folded, both, few wide ones
-GROUPS = [((6, 33), 1), ((9, 7), 1), ((33, 21), 0), ((33, 3), 0), ((3, 5, 11, 37), (0, 2))]
+PATHS = [((6, 33), 1), ((9, 7), 1), ((33, 21), 0), ((33, 3), 0), ((3, 5, 11, 37), (0, 2))]
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-21", "D-MVN-4")
-@pytest.mark.parametrize("dtype", WIDE)
-@pytest.mark.parametrize(("shape", "axes"), GROUPS)
+@pytest.mark.parametrize("dtype", LARGE)
+@pytest.mark.parametrize(("shape", "axes"), PATHS)
 def test_one_number_near_the_largest(shape: tuple[int, ...], axes: Any, dtype: str) -> None:
     """The group's sum is in range: so is its mean, whatever else is summed on the way to it."""
     rng = np.random.default_rng(len(shape))
@@ -309,9 +310,10 @@ def test_one_number_near_the_largest(shape: tuple[int, ...], axes: Any, dtype: s
 
 
 @pytest.mark.core
+@pytest.mark.small
 @pytest.mark.decision("D-MVN-21", "D-MVN-4")
-@pytest.mark.parametrize("dtype", WIDE)
-@pytest.mark.parametrize(("shape", "axes"), GROUPS)
+@pytest.mark.parametrize("dtype", LARGE)
+@pytest.mark.parametrize(("shape", "axes"), PATHS)
 def test_a_mean_of_numbers_whose_squares_overflow(
     shape: tuple[int, ...], axes: Any, dtype: str
 ) -> None:
