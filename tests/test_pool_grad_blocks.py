@@ -120,6 +120,7 @@ def test_winners_along_rows(dtype: str, start: int) -> None:
 # Windows that advance by 1 along the rows, or by 2 in pairs: shape, then how they lie.
 ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "3 by 1": ((2, 3, 19, 37), {"window_size": 3, "start_padding": 1, "end_padding": 1}),
+    "3 by 1, in bands": ((1, 2, 700, 33), {"window_size": 3, "start_padding": 1, "end_padding": 1}),
     "parts of rows, rows without windows": (
         (1, 2, 8, 1301),
         {"window_size": (2, 5), "strides": (3, 1), "start_padding": (1, 4), "end_padding": (0, 2)},
@@ -178,9 +179,14 @@ for shape, geometry in (CASES | ALONG_ROWS).values():
             x, grad = lanes_last(x), lanes_last(grad)
         room = np.zeros((sizes[0], sizes[1] + 2, *sizes[2:]), x.dtype)
         out = room[:, 1:-1]
-        for op, args in (("max", (x, grad)), ("average", (grad, sizes))):
+        padded = {**geometry, "include_padding": True}
+        for op, args, how in (
+            ("max", (x, grad), geometry),
+            ("average", (grad, sizes), geometry),
+            ("average", (grad, sizes), padded),
+        ):
             run = getattr(cudml, op + "_pooling_grad")
-            for y in (run(*args, **geometry), run(*args, **geometry, out=out)):
+            for y in (run(*args, **how), run(*args, **how, out=out)):
                 total.update(np.ascontiguousarray(y).tobytes())
         assert not room[:, 0].any() and not room[:, -1].any()
 print(total.hexdigest())

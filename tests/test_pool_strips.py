@@ -45,6 +45,14 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         (1, 3, 2, 9),
         {"window_size": (2, 3), "start_padding": (4, 1), "end_padding": (3, 1)},
     ),
+    "rows that fit a vector, rows of padding alone": (
+        (1, 3, 2, 9),
+        {"window_size": (2, 4), "start_padding": (4, 2), "end_padding": (3, 1)},
+    ),
+    "rows that fill a vector": (
+        (2, 7, 11, 28),
+        {"window_size": 5, "dilations": (2, 1), "start_padding": (4, 2), "end_padding": (4, 2)},
+    ),
     "pairs": ((2, 3, 9, 130), {"window_size": (3, 2), "strides": 2}),
     "pairs and one before": (
         (2, 5, 8, 66),
@@ -130,6 +138,19 @@ def test_averages_and_norms(name: str, dtype: str) -> None:
     for include in (False, True):
         agree("average_pooling", x, include_padding=include, **CASES[name][1])
     agree("lp_pooling", x, p=2, **CASES[name][1])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("value", ["0", "tiny", "max", "inf", "nan"])
+def test_norms_of_squares_out_of_range(value: str, dtype: str) -> None:
+    """A few of many windows, in every lane, at the first place and at the last one."""
+    x = np.abs(data((1, 3, 21, 41), dtype, seed=7, kind="exact")) + 1
+    info = np.finfo(x.dtype)
+    for row, column in ((0, 0), (4, 14), (9, 20), (18, 38)):
+        block = getattr(info, value) if hasattr(info, value) else float(value)
+        x[..., row : row + 3, column : column + 3] = block
+        check("lp_pooling", x, 3, 2, p=2)
 
 
 @pytest.mark.core

@@ -162,11 +162,28 @@ struct LpFinish {
   }
 
  private:
+  /// Whether lp_sum_is_safe() of all sums but NaNs, which are their own roots.
+  [[gnu::noinline]] static bool are_safe(const V* values, int64_t n) {
+    constexpr int64_t kStep = kLanes<V>;
+    bool safe = true;
+    if (n < kStep) {
+      for (int64_t i = 0; i < n; ++i) safe &= lp_sum_is_safe<V>(values[i]);
+      return safe;
+    }
+    auto least = load_vector<Vector<V>>(values), most = least;
+    for (int64_t i = kStep; i < n + kStep; i += kStep) {
+      const auto v = load_vector<Vector<V>>(values + std::min(i, n - kStep));
+      least = v < least ? v : least;
+      most = v > most ? v : most;
+    }
+    for (int64_t i = 0; i < kStep; ++i)
+      safe &= lp_sum_is_safe<V>(V(least[i])) & lp_sum_is_safe<V>(V(most[i]));
+    return safe;
+  }
+
   template <class Again>
   void take_roots(V* values, int64_t n, const Again& again) const {
-    bool safe = true;
-    for (int64_t i = 0; i < n; ++i) safe &= lp_sum_is_safe<V>(values[i]);
-    if (safe && p == 2) {
+    if (p == 2 && are_safe(values, n)) {
       for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
       return;
     }

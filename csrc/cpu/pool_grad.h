@@ -61,7 +61,12 @@ inline int64_t most_covers(const PoolPlan& f) {
 /// More gradients than this may not be added up in float32 one by one.
 constexpr int64_t kLongestChain = 2048;
 
-/// store_row(), once for all that call it: of 16-bit floats it is long.
+/// load_row() and store_row(), once for all that call them: of 16-bit floats they are long.
+template <class T>
+[[gnu::noinline]] void load_grads(Acc<T>* dst, const T* src, int64_t stride, int64_t n) {
+  load_row<T>(dst, src, stride, n);
+}
+
 template <class T>
 [[gnu::noinline]] void store_grads(T* dst, int64_t stride, const Acc<T>* src, int64_t n) {
   store_row<T>(dst, stride, src, n);

@@ -87,7 +87,7 @@ class RowGather : AverageGather<T, Sum> {
     if constexpr (std::is_same_v<T, Acc<T>>) {
       if (f.y.space[2] == 1) row = src;
     }
-    if (row == room) load_row<T>(room, src, f.y.space[2], n);
+    if (row == room) load_grads<T>(room, src, f.y.space[2], n);
     for (int64_t i = 0; i < n; ++i) {
       const Sum divisor = count * counts[i];  // 0 where a window sees nothing
       line[i] += divisor == 0 ? Sum{0} : Sum(row[i]) / divisor;
@@ -183,7 +183,7 @@ class LaneGather : AverageGather<T, Sum> {
  private:
   void add(const T* src, Sum divisor, int64_t n, Sum* __restrict sums) const {
     Acc<T> room[kGatherLanes];
-    load_row<T>(room, src, f.y.batch[1], n);
+    load_grads<T>(room, src, f.y.batch[1], n);
     for (int64_t i = 0; i < n; ++i) sums[i] += Sum(room[i]) / divisor;
   }
 };

@@ -7,10 +7,18 @@
 
 #include "cpu/line_stream.h"
 #include "cpu/pool_grad_blocks.h"
-#include "cpu/pool_lanes.h"
+#include "cpu/pool_thirds.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+/// Gradients, each times the same factor.
+template <class T>
+struct SharesOf : SumOf<T> {
+  Acc<T> factor = 1;
+
+  Vector<Acc<T>> load(const T* p) const { return load_floats(p) * factor; }
+};
 
 /// Packed rows, of windows that advance by 1 along them, or of two columns that advance by 2.
 template <class T>
@@ -23,7 +31,7 @@ class AverageRows {
   static constexpr int64_t kElements = 16384;                                   // of a task
   static constexpr int64_t kMostWindow = 16, kMostReach = 64;
   static constexpr int64_t kMostLate = 15;  // rows
-  static constexpr int64_t kAhead = 4096;   // bytes; what stands so much further on is fetched
+  static constexpr int64_t kAhead = 8192;   // bytes; what stands so much further on is fetched
 
  public:
   static bool fits(const PoolGradPlan& plan) {
@@ -47,7 +55,9 @@ class AverageRows {
         height_(even_part(y_.in, std::max<int64_t>(1, kElements / columns_))),
         pitch_((columns_ + reach_ + 2 * kStep) / kStep * kStep),
         late_(std::min(kMostLate, Scratch::kLineRoom / pitch_ - 1)),
-        divides_(BlockShape::taps_of_phase(plan.forward) == 1) {
+        divides_(BlockShape::taps_of_phase(plan.forward) == 1),
+        thirds_(has_thirds()),
+        end_(end_of_grad()) {
     const int64_t elements = plan.forward.batch[0] * plan.forward.batch[1] * y_.in * x_.in;
     is_streamed_ = is_streamed(elements * int64_t(sizeof(T)));
   }
@@ -71,10 +81,11 @@ class AverageRows {
     int64_t band = -1, first_row;
     std::vector<Covers> rows;      // windows over each row of the band
     std::vector<int64_t> counted;  // by rows of windows, from first_row on
-    bool is_ready[kMostWindow + 1];
+    bool is_ready[kMostWindow + 1], counts_alike, rows_alike;
     Sum counts[kRoom], factors[kMostWindow + 1][kRoom];
     alignas(64) Sum line[kLineRoom];
     alignas(64) T rest[kStep];
+    alignas(64) Sum numbers[kRoom];
     LineStream out;
   };
 
@@ -89,6 +100,8 @@ class AverageRows {
     s.counted.clear();
     for (int64_t b = s.first_row; b <= last; ++b)
       s.counted.push_back(counted_at(plan_.forward, 1, b));
+    s.rows_alike = std::all_of(s.counted.begin(), s.counted.end(),
+                               [&](int64_t count) { return count == s.counted.front(); });
   }
 
   void prepare(int64_t chunk, Scratch& s) const {
@@ -101,6 +114,10 @@ class AverageRows {
     s.to = std::max(s.from, std::min(x_.out, last / x_.stride + 1) - s.low);
     for (int64_t i = s.from; i < s.to; ++i)
       s.counts[i] = Sum(counted_at(plan_.forward, 2, s.low + i));
+    s.counts_alike = std::all_of(s.counts + s.from, s.counts + s.to,
+                                 [&](Sum count) { return count == s.counts[s.from]; });
+    for (int64_t i = 0; thirds_ && i < segment(); ++i)
+      s.numbers[i] = same_bits<Sum>(IntegerLike<Sum>(i % x_.in - x_.start));
     std::fill_n(s.is_ready, kMostWindow + 1, false);
     std::fill_n(s.line, Scratch::kLineRoom, Sum{0});
   }
@@ -123,6 +140,7 @@ class AverageRows {
   void block(const Task& task, Scratch& s) const {
     if (task.space(2) != s.chunk) prepare(task.space(2), s);
     if (task.space(1) != s.band) prepare_rows(task.space(1), s);
+    if (thirds_ && s.counts_alike && s.rows_alike) return join_neighbours(task, s);
     const int64_t top = task.space(1) * height_, bottom = std::min(top + height_, y_.in);
     const Sum* lines[kMostLate + 1];
     Covers before{0, -1, 1};
@@ -139,6 +157,69 @@ class AverageRows {
       const int64_t late = y - late_;
       if (late >= top) put(task, late, lines[late & kMostLate], s);
     }
+  }
+
+  /// Windows of 3 x 3 on planes without gaps, each element below the middle of one.
+  bool has_thirds() const {
+    const auto suits = [](const PoolAxis& a) {
+      return a.window == 3 && a.stride == 1 && a.dilation == 1 && a.start == 1 && a.out == a.in;
+    };
+    return suits(x_) && suits(y_) && columns_ == x_.in && plan_.forward.y.space[1] == x_.in &&
+           plan_.result.space[1] == x_.in;
+  }
+  int64_t segment() const { return std::max<int64_t>(1, 16 * kStep / x_.in) * x_.in; }
+
+  /// One element behind the last of a plane's gradients that may be read: of the next ones too.
+  const T* end_of_grad() const {
+    const PoolPlan& f = plan_.forward;
+    int64_t last = 0;
+    for (int i = 0; i < f.outer_rank; ++i) last += (f.outer[i].size - 1) * f.outer[i].y;
+    for (int i = 0; i < 2; ++i) last += (f.batch[i] - 1) * f.y.batch[i];
+    for (int i = 0; i < 3; ++i) last += (f.axis[i].out - 1) * f.y.space[i];
+    return grad_ + last + 1;
+  }
+
+  /// Rows that three rows of windows cover follow each other: columns are joined in registers.
+  void join_neighbours(const Task& task, Scratch& s) const {
+    const int64_t top = task.space(1) * height_, n = int64_t(s.rows.size());
+    const int64_t most = std::max<int64_t>(1, LineStream::kShort / int64_t(sizeof(T)) / x_.in);
+    for (int64_t i = 0, lines; i < n; i += lines) {
+      const Covers& rows = s.rows[size_t(i)];
+      for (lines = 1; lines < most && i + lines < n;) {
+        const Covers& next = s.rows[size_t(i + lines)];
+        if (rows.last - rows.first < 2 || next.last - next.first < 2) break;
+        ++lines;
+      }
+      if (rows.last - rows.first < 2) {
+        join_rows(grad_ + task.y + s.low, rows, s, s.line);
+        put(task, top + i, s.line, s);
+      } else {
+        join_lines(task, top + i, lines, rows, s);
+      }
+    }
+  }
+
+  void join_lines(const Task& task, int64_t y, int64_t lines, const Covers& rows,
+                  Scratch& s) const {
+    const int64_t n = lines * x_.in;
+    const T* src[3];
+    for (int64_t b = 0; b < 3; ++b) src[b] = grad_ + task.y + (rows.first + b) * x_.in;
+    SharesOf<T> op;
+    op.factor = factors_of(s.counted[size_t(rows.first - s.first_row)], s)[s.from];
+    T* const dst = result_ + task.x + y * x_.in;
+    if (is_streamed_) s.out.seek(dst);
+    T* const to = is_streamed_ ? reinterpret_cast<T*>(s.out.reserve())
+                               : reinterpret_cast<T*>(s.line + Scratch::kLineRoom / 2);
+    const T* const next = src[2] + kAhead / int64_t(sizeof(T));
+    const LineTaps<SharesOf<T>> taps{src, 3, n, x_.in, segment(), s.numbers, end_};
+    join_thirds<3>(op, taps, [=](int64_t at, int64_t, const Sums& v) {
+      store_floats(to + at, v);
+      __builtin_prefetch(next + at, 0, 2);
+    });
+    if (is_streamed_)
+      s.out.commit(n * int64_t(sizeof(T)));
+    else
+      copy_bytes(dst, to, n * int64_t(sizeof(T)));
   }
 
   void put(const Task& task, int64_t y, const Sum* line, Scratch& s) const {
@@ -240,7 +321,8 @@ class AverageRows {
   T* result_;
   const int64_t reach_, columns_, height_;
   const int64_t pitch_, late_;  // of lines; rows between joining rows and columns
-  const bool divides_;
+  const bool divides_, thirds_;
+  const T* const end_;  // of gradients
   bool is_streamed_;
 };
 

@@ -245,7 +245,7 @@ class BlockIo {
 
   static void load_sums(Sum* line, const T* src, int64_t step, int64_t n) {
     if (std::is_same_v<T, Sum> && step == 1) return copy_bytes(line, src, n * int64_t(sizeof(T)));
-    load_row<T>(line, src, step, n);
+    load_grads<T>(line, src, step, n);
   }
 
   /// Calls load(line, src, step, n, i) for the runs of neighbours that the windows of `span` in row
@@ -296,7 +296,7 @@ class BlockIo {
 
   static void store_sums(T* dst, int64_t step, const Sum* line, int64_t n) {
     if (std::is_same_v<T, Sum> && step == 1) return copy_bytes(dst, line, n * int64_t(sizeof(T)));
-    store_row<T>(dst, step, line, n);
+    store_grads<T>(dst, step, line, n);
   }
 
   /// Positions of the input that the block's own cells hold.
@@ -332,7 +332,7 @@ class BlockIo {
     for (int64_t i = 0; i < n; i += kMost) {
       const int64_t m = std::min(kMost, n - i);
       join_phases(row, line, first + i, m, joined);
-      store_row<T>(dst + i * step, step, joined, m);
+      store_grads<T>(dst + i * step, step, joined, m);
     }
   }
 

@@ -282,7 +282,8 @@ class MaxBlocks : BlockIo<T, Acc<T>> {
     for (int64_t i = 0; i < n; ++i)
       load_run(line + (span.from + i) * shape_.lanes, x + i * step, f_.x.batch[1], lanes);
   }
-  static void load_run(K* __restrict keys, const T* __restrict x, int64_t step, int64_t n) {
+  [[gnu::noinline]] static void load_run(K* __restrict keys, const T* __restrict x, int64_t step,
+                                         int64_t n) {
     if (step == 1)
       for (int64_t i = 0; i < n; ++i) keys[i] = quick_key(x[i]);
     else if (step == 2)

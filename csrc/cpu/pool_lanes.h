@@ -25,6 +25,16 @@ inline To same_bits(const From& from) {
   return to;
 }
 
+/// A vector that is read from memory once, though it is the operand of several instructions.
+template <class V>
+inline Vector<V> load_once(const V* p) {
+  auto v = load_vector<Vector<V>>(p);
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 2) asm("" : "+v"(v));
+#endif
+  return v;
+}
+
 template <class V>
 inline Vector<V> all_lanes(V value) {
   return value - Vector<V>{};  // a negative zero too
@@ -39,6 +49,19 @@ using IntegerLike =
 
 /// kLanes<float> elements from p on.
 inline Vector<float> load_floats(const float* p) { return load_vector<Vector<float>>(p); }
+
+/// Floats that are read once, from memory: they arrive faster by 32 bytes than by 64.
+struct FarFloats {
+  const float* at;
+};
+inline Vector<float> load_floats(FarFloats p) {
+#if defined(__AVX512F__)
+  const __m512 low = _mm512_castps256_ps512(_mm256_loadu_ps(p.at));
+  return same_bits<Vector<float>>(_mm512_insertf32x8(low, _mm256_loadu_ps(p.at + 8), 1));
+#else
+  return load_floats(p.at);
+#endif
+}
 
 inline Vector<double> load_floats(const double* p) { return load_vector<Vector<double>>(p); }
 

@@ -52,7 +52,10 @@ struct MaxOf : Larger {
   using Join = Larger;
   static constexpr bool kRepeats = true;  // a value joined twice changes nothing
   static V none() { return max_of_none<T>(); }
-  Vector<V> load(const T* p) const { return load_vector<Vector<V>>(p); }
+  template <class P>
+  Vector<V> load(P p) const {
+    return load_floats(p);
+  }
   void store(T* p, Vector<V> v) const { store_vector(p, v); }
 };
 
@@ -73,8 +76,7 @@ struct MaxOfIntegers : Larger {
   static V none() { return std::numeric_limits<S>::min(); }
 
   Vector<V> load(const S* p) const {
-    const auto key = same_bits<Vector<U>>(folded(load_vector<Vector<S>>(p))) - turn;
-    return same_bits<Vector<V>>(key);
+    return same_bits<Vector<V>>(same_bits<Vector<U>>(folded(load_once<S>(p))) - turn);
   }
   void store(S* p, Vector<V> v) const {
     store_vector(p, folded(same_bits<Vector<S>>(same_bits<Vector<U>>(v) + turn)));
@@ -102,7 +104,10 @@ struct SumOf : Adding {
   using Join = Adding;
   static constexpr bool kRepeats = false;
   static V none() { return V{0}; }
-  Vector<V> load(const T* p) const { return load_floats(p); }
+  template <class P>
+  Vector<V> load(P p) const {
+    return load_floats(p);
+  }
   void store(T* p, Vector<V> v) const { store_floats(p, v); }
 };
 
@@ -112,7 +117,8 @@ struct PowerSumOf : SumOf<T> {
   using V = Acc<T>;
   uint32_t p = 2;
 
-  Vector<V> load(const T* from) const {
+  template <class P>
+  Vector<V> load(P from) const {
     const auto v = load_floats(from);
     return p == 2 ? v * v : power(v, p);
   }
@@ -129,6 +135,17 @@ struct PowerSumOf : SumOf<T> {
       if (bits & 1) result *= base;
     }
     return result;
+  }
+};
+
+/// A reduction that reads floats from memory.
+template <class Op>
+struct FarOf : Op {
+  Vector<typename Op::V> load(const typename Op::Element* p) const {
+    if constexpr (std::is_same_v<typename Op::Element, float>)
+      return Op::load(FarFloats{p});
+    else
+      return Op::load(p);
   }
 };
 
@@ -270,15 +287,16 @@ typename Op::V join_span(const Op& op, const typename Op::Element* p, int64_t n)
     for (int64_t i = 1; i < n; ++i) joined = Op::join(joined, V(v[i]));
     return joined;
   }
-  Vector<V> v = op.load(p);
+  const FarOf<Op> far{op};
+  Vector<V> v = far.load(p);
   int64_t i = kStep;
   if (n >= 4 * kStep) {
-    Vector<V> b = op.load(p + kStep), c = op.load(p + 2 * kStep), d = op.load(p + 3 * kStep);
+    Vector<V> b = far.load(p + kStep), c = far.load(p + 2 * kStep), d = far.load(p + 3 * kStep);
     for (i = 4 * kStep; i + 4 * kStep <= n; i += 4 * kStep) {
-      v = Op::join(v, op.load(p + i));
-      b = Op::join(b, op.load(p + i + kStep));
-      c = Op::join(c, op.load(p + i + 2 * kStep));
-      d = Op::join(d, op.load(p + i + 3 * kStep));
+      v = Op::join(v, far.load(p + i));
+      b = Op::join(b, far.load(p + i + kStep));
+      c = Op::join(c, far.load(p + i + 2 * kStep));
+      d = Op::join(d, far.load(p + i + 3 * kStep));
     }
     v = Op::join(Op::join(v, b), Op::join(c, d));
   }

@@ -3,6 +3,7 @@
 
 #include "cpu/pool_taps.h"
 #include "cpu/pool_thirds.h"
+#include "cpu/pool_turns.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -37,7 +38,7 @@ StripShape value_shape(const PoolPlan& p, int64_t piece) {
 template <class Op, class Finish>
 class StripPool : ValuePool<Op, Finish> {
   using Base = ValuePool<Op, Finish>;
-  using Base::finish, Base::op, Base::plan, Base::x, Base::y, Base::end, Base::kIsUsual;
+  using Base::finish, Base::op, Base::plan, Base::x, Base::y, Base::end;
   using typename Base::T, typename Base::V;
 
  public:
@@ -46,7 +47,8 @@ class StripPool : ValuePool<Op, Finish> {
         shape_(shape),
         joins_planes_(joins_planes<V>(plan, shape)),
         thirds_(Base::kIsLarge && joins_planes_ && has_thirds(plan, shape)),
-        folds_(kIsUsual && folds_pairs(plan, shape)),
+        turns_(kTurns && joins_planes_ && !thirds_ && turns_rows<V>(plan, shape)),
+        folds_(kFolds && folds_pairs(plan, shape)),
         fetches_(is_streamed(input_bytes(plan)) &&
                  !(joins_planes_ && !thirds_ && has_short_rows())),
         sink_(y, plan.y, plan, shape, streamed) {
@@ -65,10 +67,15 @@ class StripPool : ValuePool<Op, Finish> {
     double counts[kMostLines];
     bool done = kDirect;
     if (folds_) {
-      if constexpr (kIsUsual) fold_lines(task, c, lines, joined, to, counts);
+      if constexpr (kFolds) fold_lines(task, c, lines, joined, to, counts);
       done = kStores;
     } else if (thirds_) {
       if constexpr (Base::kIsLarge) join_neighbours(task, lines, to);
+      done = true;
+    } else if (turns_) {
+      for (int64_t i = 0; kTurns && i < lines.lines; i += lines.rows)
+        join_turned(op, plan, lines, x + task.x + lines.plane(i) * plan.x.batch[1], end, room_.line,
+                    to + i * c.n);
       done = true;
     } else if (joins_planes_) {
       join_planes(task, lines, s, joined, counts);
@@ -83,6 +90,8 @@ class StripPool : ValuePool<Op, Finish> {
   /// Joined values are outputs once they are stored as elements, or even as they are.
   static constexpr bool kStores = std::is_same_v<Finish, MaxFinish>;
   static constexpr bool kDirect = kStores && std::is_floating_point_v<T>;
+  static constexpr bool kTurns = kStores && Base::kIsUsual && kTurnsVectors<V>;
+  static constexpr bool kFolds = Base::kIsUsual || std::is_same_v<Finish, LpFinish<float>>;
   /// The processor itself fetches these in time; to fetch them again takes longer.
   bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
 
@@ -128,7 +137,7 @@ class StripPool : ValuePool<Op, Finish> {
   void fold_row(int64_t n, Ahead& ahead, V* line) const {
     constexpr int64_t kStep = kLanes<V>;
     constexpr auto kAll = std::make_index_sequence<size_t(kStep)>{};
-    const Op op = this->op;
+    const std::conditional_t<kThird == Third::none, Op, FarOf<Op>> op{this->op};
     const int64_t count = kRows ? kRows : rows_.count;
     const T* const* const rows = rows_.at;
     Ahead next = ahead;
@@ -315,7 +324,7 @@ class StripPool : ValuePool<Op, Finish> {
   }
 
   const StripShape shape_;
-  const bool joins_planes_, thirds_, folds_, fetches_;
+  const bool joins_planes_, thirds_, turns_, folds_, fetches_;
   int64_t segment_ = 0;  // values whose columns are numbered in room_.spare
   StripRows<T> rows_;
   StripSink<T> sink_;
