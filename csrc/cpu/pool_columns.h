@@ -34,7 +34,7 @@ struct Ahead {
       for (int64_t i = 0; i < step; i += 64) __builtin_prefetch(at + r * pitch + i, 0, 2);
     at += step;
   }
-  /// Four lines of each piece. Inline: GCC drops calls that only prefetch.
+  /// Four vectors of each piece. Inline: GCC drops calls that only prefetch.
   [[gnu::always_inline]] void fetch_near() {
     if (rows > 0) fetch_four(at);
     for (int64_t r = 1; r < rows; ++r) fetch_four(at + r * pitch);
@@ -42,7 +42,7 @@ struct Ahead {
   }
   /// Into the second cache, which can wait for more lines than the first.
   [[gnu::always_inline]] static void fetch_four(const char* p) {
-    for (int64_t i = 0; i < 256; i += 64) __builtin_prefetch(p + i, 0, 2);
+    for (int64_t i = 0; i < 4 * kVectorBytes; i += 64) __builtin_prefetch(p + i, 0, 2);
   }
 };
 
