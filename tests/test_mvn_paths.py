@@ -286,3 +286,37 @@ def test_every_nan_of_a_bias_stays_nan(kind: str | None) -> None:
         )
         found = np.isnan(y.astype(np.float32)).reshape(-1, 70)
         assert (found == np.isnan(bias)).all()
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.parametrize("pattern", [0x7FFFFFFF, 0xFFFFFFFF, 0x7FC08001, 0x7F800001])
+def test_nan_stays_nan_when_its_lower_bits_round_up(pattern: int) -> None:
+    """In bfloat16, from a float32 scale, among whole vectors and at the end of a row."""
+    kind = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.random.default_rng(5).standard_normal((3, 100)).astype(kind)
+    scale = np.ones((1, 100), np.float32)
+    scale[:, ::7] = np.array(pattern, np.uint32).view(np.float32)
+    for use_mean, columns in itertools.product((True, False), (False, True)):
+        for activation in (None, "relu", "swish"):
+            given, axis = ((x.T.copy(), 0) if columns else (x, 1))
+            y = cudml.mean_variance_normalization(
+                given, scale.T.copy() if columns else scale, axes=axis, use_mean=use_mean,
+                activation=activation)  # fmt: skip
+            y = (y.T if columns else y).astype(np.float32)
+            assert np.isnan(y[:, ::7]).all()
+            assert np.isfinite(np.delete(y, np.s_[::7], axis=1)).all()
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n", [40, 100, 5000])
+def test_rows_with_a_scale_and_no_bias(n: int, dtype: str) -> None:
+    """Some of them far from zero, others not, done together."""
+    x = np.random.default_rng(n).standard_normal((19, n))
+    x[::3] += 100
+    scale = np.linspace(-2, 2, n)[None].astype(dtype_of(dtype))
+    for use_mean, activation in itertools.product((True, False), (None, "relu", "swish", "elu")):
+        check(OP, x.astype(dtype_of(dtype)), scale, axes=1, use_mean=use_mean,
+              activation=activation, layouts=FLAT)  # fmt: skip

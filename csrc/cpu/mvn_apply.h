@@ -14,8 +14,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-// kAtOnce: how many vectors a chain of operations as long as that of x * sigmoid(a * x) takes
-// together. Rows with a scale for each position may be so short that few are better.
+// kIsShort: rows of the formula may be so short that two vectors of 16 numbers count.
 
 /// y = ((x - pivot) * factor + shift) * scale + bias, all but x the same along the row.
 struct UniformFormula {
@@ -29,7 +28,7 @@ struct UniformFormula {
 
 /// The same in fewer steps.
 struct JoinedFormula {
-  static constexpr int kAtOnce = 4;
+  static constexpr bool kIsShort = false;
   Floats pivot, factor, bias;
 
   explicit JoinedFormula(const UniformFormula& f)
@@ -48,21 +47,21 @@ struct JoinedFormula {
   }
 };
 
-/// The same with a scale for each position.
+/// y = x * factor * scale with a scale for each position.
 struct ScaledFormula {
-  static constexpr int kAtOnce = 2;
-  Floats pivot, factor, shift;
+  static constexpr bool kIsShort = true;
+  Floats factor;
   const float* scale;
 
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes m) const {
-    return fused(x - pivot, factor, shift) * load_wide(scale + i, m);
+    return x * factor * load_wide(scale + i, m);
   }
 };
 
-/// The same with a scale and a bias for each position.
+/// y = ((x - pivot) * factor + shift) * scale + bias with a scale and a bias for each position.
 struct AffineFormula {
-  static constexpr int kAtOnce = 2;
+  static constexpr bool kIsShort = true;
   Floats pivot, factor, shift;
   const float *scale, *bias;
 
@@ -74,7 +73,7 @@ struct AffineFormula {
 
 /// Columns of many groups that share scale and bias in each row; rows are padded to whole vectors.
 struct CrossFormula {
-  static constexpr int kAtOnce = 4;
+  static constexpr bool kIsShort = false;
   const float *pivot, *factor, *shift;
   Floats scale, bias;
 
@@ -104,9 +103,8 @@ struct Flow {
 
 /// Elements from y to where whole vectors may be streamed.
 template <class T>
-inline int64_t to_aligned(const T* y) {
-  constexpr auto kBytes = uintptr_t(kFloats) * sizeof(T);
-  return int64_t((-reinterpret_cast<uintptr_t>(y) & (kBytes - 1)) / sizeof(T));
+inline int64_t to_line(const T* y) {
+  return bytes_to_line(y) / int64_t(sizeof(T));
 }
 
 inline void put(auto* y, Floats v, Partial m, bool, bool are_numbers = false) {
@@ -130,53 +128,58 @@ template <class F, int kCount>
   }
 }
 
-/// y[i] = f(formula(x[i])) for i in kCount vectors from `first` on.
+/// v = f(formula(x[i])) for kCount vectors from i on. Returns whether they are known to be numbers.
 template <int kCount, class T, class Formula, class F, class Lanes>
-[[gnu::always_inline]] inline void apply_vectors(T* y, const T* x, int64_t first,
-                                                 const Formula& formula, const F& f, Lanes m,
-                                                 bool is_streamed) {
-  Floats v[kCount];
+[[gnu::always_inline]] inline bool compute_vectors(Floats (&v)[kCount], const T* x, int64_t i,
+                                                   const Formula& formula, const F& f, Lanes m) {
 #pragma GCC unroll 4
-  for (int k = 0; k < kCount; ++k) {
-    const int64_t i = first + k * kFloats;
-    v[k] = formula(load_wide(x + i, m), i, m);
-  }
-  const bool are_numbers = activate_vectors(f, v);
-#pragma GCC unroll 4
-  for (int k = 0; k < kCount; ++k) put(y + first + k * kFloats, v[k], m, is_streamed, are_numbers);
+  for (int k = 0; k < kCount; ++k)
+    v[k] = formula(load_wide(x + i + k * kFloats, m), i + k * kFloats, m);
+  return activate_vectors(f, v);
 }
 
-/// Whole vectors from i on, kCount at once. Returns the end of the last one.
+/// Whole vectors from i on, kCount at once, while there are as many. Returns the end of the last.
 template <int kCount, class T, class Formula, class F, class Streamed>
 [[gnu::always_inline]] inline int64_t apply_whole(T* y, const T* x, int64_t i, int64_t n,
                                                   const Formula& formula, const F& f,
                                                   const T* ahead, Streamed is_streamed) {
   for (; i + kCount * kFloats <= n; i += kCount * kFloats) {
     if (is_streamed && ahead)
-      for (int k = 0; k < kCount; ++k) __builtin_prefetch(ahead + i + k * kFloats);
-    apply_vectors<kCount>(y, x, i, formula, f, Whole{}, is_streamed);
+      for (int64_t l = 0; l < kCount * kFloats; l += 64 / int64_t(sizeof(T)))
+        __builtin_prefetch(ahead + i + l, 0, 2);
+    Floats v[kCount];
+    const bool are_numbers = compute_vectors(v, x, i, formula, f, Whole{});
+#pragma GCC unroll 2
+    for (int k = 0; k < kCount; k += 2)
+      put_pair(y + i + k * kFloats, v[k], v[k + 1], is_streamed, are_numbers);
   }
-  if constexpr (kCount == 1)
-    return i;
-  else
-    return apply_whole<1>(y, x, i, n, formula, f, ahead, is_streamed);
+  return i;
 }
 
 /// y[i] = f(formula(x[i])) for i in [0, n), rounded once. y may be x.
 template <class T, class Formula, class F>
-inline void apply_formula(T* y, const T* x, int64_t n, const Formula formula, const F f,
-                          Flow<T> flow) {
-  int64_t i = 0, next = 0;  // the elements in between are no whole vector
-  if (flow.is_streamed) next = std::min(n, to_aligned(y));
-  while (i < n) {
-    if (i < next) apply_vectors<1>(y, x, i, formula, f, Partial{next - i}, false);
+[[gnu::always_inline]] inline void apply_formula(T* y, const T* x, int64_t n, const Formula formula,
+                                                 const F f, Flow<T> flow) {
+  int64_t i = 0, next = 0;  // the elements in between are not done by pairs of vectors
+  if (flow.is_streamed) next = std::min(n, to_line(y));
+  for (;;) {
+    for (; i < next; i += kFloats) {
+      const Partial m{std::min(next - i, kFloats)};
+      Floats v[1];
+      const bool are_numbers = compute_vectors(v, x, i, formula, f, m);
+      store_narrow(y + i, v[0], m, are_numbers);
+    }
+    if (next == n) return;
     i = next;
-    if constexpr (std::is_same_v<F, Swish>)
-      i = apply_whole<Formula::kAtOnce>(y, x, i, n, formula, f, flow.ahead, flow.is_streamed);
-    else if (flow.is_streamed)
-      i = apply_whole<1>(y, x, i, n, formula, f, flow.ahead, std::true_type{});
+    if constexpr (std::is_same_v<F, Swish>) {
+      // The chain of operations is long: four of them take turns.
+      i = apply_whole<4>(y, x, i, n, formula, f, flow.ahead, flow.is_streamed);
+      if constexpr (Formula::kIsShort && kFloats == 16)
+        i = apply_whole<2>(y, x, i, n, formula, f, flow.ahead, flow.is_streamed);
+    } else if (flow.is_streamed)
+      i = apply_whole<2>(y, x, i, n, formula, f, flow.ahead, std::true_type{});
     else
-      i = apply_whole<1>(y, x, i, n, formula, f, flow.ahead, std::false_type{});
+      i = apply_whole<2>(y, x, i, n, formula, f, flow.ahead, std::false_type{});
     next = n;
   }
 }
@@ -188,7 +191,7 @@ template <class T, class Formula>
   constexpr int64_t kMost = 256;
   alignas(64) float row[kMost];
   for (int64_t first = 0, count; first < n; first += count) {
-    const int64_t head = flow.is_streamed ? to_aligned(y + first) : 0;
+    const int64_t head = flow.is_streamed ? to_line(y + first) : 0;
     count = std::min(head ? head : kMost, n - first);
     for (int64_t i = 0; i < count; i += kFloats)
       with_lanes(count - i, [&](auto m) {
@@ -197,7 +200,7 @@ template <class T, class Formula>
     activate_row(f, row, (count + kFloats - 1) / kFloats * kFloats);
     for (int64_t i = 0; i < count; i += kFloats)
       with_lanes(count - i, [&](auto m) {
-        put(y + first + i, load_vector<Floats>(row + i), m, flow.is_streamed);
+        put(y + first + i, load_vector<Floats>(row + i), m, flow.is_streamed && head == 0);
       });
   }
 }

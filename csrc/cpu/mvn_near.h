@@ -11,11 +11,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-// kAtOnce: how many vectors a long activation takes together.
-
 /// y = (x * factor + shift) * scale + bias with a scale and a bias for each position.
 struct NearAffineFormula {
-  static constexpr int kAtOnce = 2;
+  static constexpr bool kIsShort = true;
   Floats factor, shift;
   const float *scale, *bias;
 
@@ -27,7 +25,7 @@ struct NearAffineFormula {
 
 /// y = x * factor + bias, the same along the row.
 struct NearUniformFormula {
-  static constexpr int kAtOnce = 4;
+  static constexpr bool kIsShort = false;
   Floats factor, bias;
 
   template <class Lanes>
@@ -38,7 +36,7 @@ struct NearUniformFormula {
 
 /// The same with both for each position; rows are padded to whole vectors.
 struct NearColumnFormula {
-  static constexpr int kAtOnce = 4;
+  static constexpr bool kIsShort = false;
   const float *factor, *shift;
 
   template <class Lanes>
@@ -49,7 +47,7 @@ struct NearColumnFormula {
 
 /// y = ((x - pivot) * factor + shift) * scale + bias, all for each position; padded likewise.
 struct GeneralFormula {
-  static constexpr int kAtOnce = 4;
+  static constexpr bool kIsShort = false;
   const float *pivot, *factor, *shift, *scale, *bias;
 
   template <class Lanes>
@@ -134,17 +132,81 @@ void apply_uniform(const Activation& f, T* y, const T* x, int64_t n, const Group
                   flow);
 }
 
-/// A row with a scale and a bias for each position.
-template <class T>
-void apply_affine(const Activation& f, T* y, const T* x, int64_t n, const GroupFormula& g,
-                  const float* scale, const float* bias, Flow<T> flow) {
-  const Floats pivot = broadcast(g.pivot), factor = broadcast(g.factor), shift = broadcast(g.shift);
-  if constexpr (kHasNearRows<T>)
-    if (g.is_near && f.kind == ActivationKind::identity)
-      return apply_formula(y, x, n,
-                           NearAffineFormula{factor, fused(-pivot, factor, shift), scale, bias},
-                           Nothing{}, flow);
-  apply_activated(f, y, x, n, AffineFormula{pivot, factor, shift, scale, bias}, flow);
+/// Rows of n elements that share a scale, and perhaps a bias, for each position.
+template <class T, int kMost>
+struct RowBatch {
+  struct Row {
+    T* y;
+    const T *x, *ahead;  // what is read ahead, or null
+    GroupFormula formula;
+  };
+
+  int64_t count, n;
+  bool is_streamed;
+  const float *scale, *bias;  // of which only the bias may be null
+  Row row[kMost];
+
+  /// Rows that are still to be named.
+  RowBatch(int64_t rows, int64_t elements, bool streamed, const float* s, const float* b)
+      : count(rows), n(elements), is_streamed(streamed), scale(s), bias(b) {}
+
+  /// The same with one row.
+  RowBatch only(const Row& one) const {
+    RowBatch batch(1, n, is_streamed, scale, bias);
+    batch.row[0] = one;
+    return batch;
+  }
+
+  /// Calls fn(row, where its results go).
+  template <class Fn>
+  [[gnu::always_inline]] void for_rows(const Fn& fn) const {
+    for (int64_t i = 0; i < count; ++i) fn(row[i], Flow<T>{is_streamed, row[i].ahead});
+  }
+};
+
+/// Chooses among activations before it goes from row to row, since rows may be short.
+template <bool kIsIdentityApart, class Batch, class FormulaOf>
+void apply_rows(const Activation& f, const Batch& rows, const FormulaOf& formula_of) {
+  if (kIsIdentityApart && f.kind == ActivationKind::identity)
+    rows.for_rows([&](const auto& r, auto flow) {
+      apply_formula(r.y, r.x, rows.n, formula_of(r.formula), Nothing{}, flow);
+    });
+  else if (f.kind == ActivationKind::swish)
+    rows.for_rows([&](const auto& r, auto flow) {
+      apply_formula(r.y, r.x, rows.n, formula_of(r.formula), Swish(f), flow);
+    });
+  else if (is_plain(f))
+    rows.for_rows([&](const auto& r, auto flow) {
+      apply_formula(r.y, r.x, rows.n, formula_of(r.formula), Floor(f), flow);
+    });
+  else
+    rows.for_rows([&](const auto& r, auto flow) {
+      apply_any(f, r.y, r.x, rows.n, formula_of(r.formula), flow);
+    });
+}
+
+/// The same with the formula that suits a row best.
+template <class T, int kMost>
+[[gnu::noinline]] void apply_batch(const Activation& f, const RowBatch<T, kMost>& rows) {
+  constexpr bool kIsNarrow = kIsHalf<T> && kFloats == 16;
+  if (!rows.bias)
+    return apply_rows<kIsNarrow>(f, rows, [&](const GroupFormula& g) {
+      return ScaledFormula{broadcast(g.factor), rows.scale};
+    });
+  const auto affine = [&](const GroupFormula& g) {
+    return AffineFormula{broadcast(g.pivot), broadcast(g.factor), broadcast(g.shift), rows.scale,
+                         rows.bias};
+  };
+  if (!kHasNearRows<T> || f.kind != ActivationKind::identity)
+    return apply_rows<false>(f, rows, affine);
+  rows.for_rows([&](const auto& r, auto flow) {
+    const GroupFormula& g = r.formula;
+    if (!g.is_near) return apply_rows<false>(f, rows.only(r), affine);
+    const Floats factor = broadcast(g.factor),
+                 shift = fused(broadcast(-g.pivot), factor, broadcast(g.shift));
+    apply_formula(r.y, r.x, rows.n, NearAffineFormula{factor, shift, rows.scale, rows.bias},
+                  Nothing{}, flow);
+  });
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 4, kLongBa
 /// elements. Only conversions leave room for it.
 template <class T>
 constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
-constexpr int64_t kFewestAhead = 256;
+constexpr int64_t kFewestAhead = 192;
 
 template <class T>
 class PackedRows {
@@ -78,7 +78,12 @@ class PackedRows {
     Offsets at[kMostRows];
 
     explicit Buffers(const PackedRows& rows)
-        : shared_scale(rows.shared_scale_.whole()), shared_bias(rows.shared_bias_.whole()) {}
+        : shared_scale(rows.shared_scale_.whole()), shared_bias(rows.shared_bias_.whole()) {
+      const int64_t n = rows.plan_.group_size;
+      if (rows.plan_.has_bias || !rows.has_bias_row() || !rows.inner_.scale) return;
+      std::fill_n(bias, std::min(n, kStretch), -0.0f);  // to which a product is added unchanged
+      if (n <= kStretch) shared_bias.row = bias;
+    }
   };
 
   bool streams() const {
@@ -96,9 +101,17 @@ class PackedRows {
     float sum = 0;
     for (int64_t k = 0; k < places; ++k) {
       const Floats v = load_wide(x_ + x_offset(group, k * step), Whole{});
-      sum += (v[0] + v[1]) + (v[2] + v[3]);
+      sum += (v[0] + v[2]) + (v[1] + v[3]);
     }
     return guess_of(double(sum), 0.25 / double(places));
+  }
+
+  /// The same of up to kFloats groups of one chunk each, a group to a lane.
+  Floats guesses(const Offsets* group, int64_t count) const {
+    Floats first[kFloats];
+    for (int64_t i = 0; i < kFloats; ++i)
+      first[i] = i < count ? load_wide(x_ + x_offset(group[i], 0), Partial{4}) : Floats{};
+    return guesses_of(sums_of_lanes(first), 0.25f);
   }
 
   /// Where kShortestPiece elements stand together in x, near a position of the group.
@@ -112,7 +125,7 @@ class PackedRows {
     const int64_t first = c * kStretch, n = std::min(kStretch, plan_.group_size - first);
     if (x_rank_ > 1) return sums_of_pieces(group, first, n, guess);
     RowSums sums;  // in registers, since nothing takes its address
-    sums.add(x_ + group.x + first, n, broadcast(guess), kMostAhead<T> ? ahead : 0);
+    sums.add(x_ + group.x + first, n, broadcast(guess), plan_.use_mean, kMostAhead<T> ? ahead : 0);
     return sums;
   }
 
@@ -120,7 +133,7 @@ class PackedRows {
                                            float guess) const {
     RowSums sums;
     for_pieces(x_axes_, x_rank_, group, first, n, [&](const Offsets& at, int64_t, int64_t length) {
-      sums.add(x_ + at.x, length, broadcast(guess));
+      sums.add(x_ + at.x, length, broadcast(guess), plan_.use_mean);
     });
     return sums;
   }
@@ -138,17 +151,16 @@ class PackedRows {
   void sum_short_groups(const Offsets* group, int64_t count, int64_t more, Sums& sums) const {
     for (int64_t first = 0; first < count; first += kFloats) {
       const int64_t n = std::min(kFloats, count - first);
-      Floats guesses[kFloats], sum[kFloats], square[kFloats];
+      Floats sum[kFloats], square[kFloats];
+      float* const guess = sums.guess + first;
+      store_vector(guess, plan_.use_mean ? guesses(group + first, n) : Floats{});
       for (int64_t i = 0; i < kFloats; ++i) {
-        const float one = i < n ? guess(group[first + i]) : 0;
         const RowSums row =
-            i < n ? sums_of_chunk(group[first + i], 0, one, first + i < more ? ahead_ : 0)
+            i < n ? sums_of_chunk(group[first + i], 0, guess[i], first + i < more ? ahead_ : 0)
                   : RowSums{};
-        guesses[i] = Floats{one};
         sum[i] = row.lanes();
         square[i] = row.square_lanes();
       }
-      store_vector(sums.guess + first, sums_of_lanes(guesses));
       store_doubles(sums.sum + first, sums_of_lanes(sum));
       store_doubles(sums.square + first, sums_of_lanes(square));
     }
@@ -183,6 +195,9 @@ class PackedRows {
   void write_batch(int64_t count, int64_t more, const Coefficients<kMostRows>& coefficients,
                    Buffers& buffers) const {
     const Offsets* const at = buffers.at;
+    if (columns_ == plan_.group_size && plan_.reduced_rank == 1 && buffers.shared_scale.row &&
+        (buffers.shared_bias.row || !has_bias_row()))
+      return write_jointly(count, more, coefficients, buffers);
     for (int64_t first = 0; first < plan_.group_size; first += columns_) {
       if (is_converted_) {
         const int64_t most = columns_ + 64;  // up to the line after them
@@ -194,6 +209,26 @@ class PackedRows {
         normalize(at[i], coefficients, i, begin, end - begin, i < more ? ahead_ : 0, buffers);
       }
     }
+  }
+
+  /// Without a mean and a bias there is a shorter formula.
+  bool has_bias_row() const { return plan_.use_mean || plan_.has_bias; }
+
+  /// All rows take the same positions of scale and bias, which are there.
+  void write_jointly(int64_t count, int64_t more, const Coefficients<kMostRows>& c,
+                     const Buffers& buffers) const {
+    RowBatch<T, kMostRows> rows(count, plan_.group_size, is_streamed_, buffers.shared_scale.row,
+                                buffers.shared_bias.row);
+    for (int64_t i = 0; i < count; ++i) {
+      const T* const x = x_ + buffers.at[i].x;
+      const T* const ahead = ahead_ && i < more ? x + ahead_ : nullptr;
+      rows.row[i] = {y_ + buffers.at[i].y, x, ahead, formula_of(c, i)};
+    }
+    apply_batch(plan_.activation, rows);
+  }
+
+  GroupFormula formula_of(const Coefficients<kMostRows>& c, int64_t i) const {
+    return {c.pivot[i], c.factor[i], c.shift[i], c.near[i] != 0 && is_plain(plan_.activation)};
   }
 
   /// The first position from `position` on where a line of a group of y begins, or its end.
@@ -285,16 +320,14 @@ class PackedRows {
   /// Elements [first, first + n) of a group; what stands `ahead` of them in x is read ahead.
   void normalize(const Offsets& group, const Coefficients<kMostRows>& c, int64_t i, int64_t first,
                  int64_t n, int64_t ahead, Buffers& buffers) const {
-    const GroupFormula formula = {c.pivot[i], c.factor[i], c.shift[i],
-                                  c.near[i] != 0 && is_plain(plan_.activation)};
     if (plan_.reduced_rank == 1) {
       Offsets at = group;
       at.add(inner_, first);
-      return normalize_piece(at, first, n, ahead, formula, buffers);
+      return normalize_piece(at, first, n, ahead, formula_of(c, i), buffers);
     }
     for_pieces(plan_.reduced, plan_.reduced_rank, group, first, n,
                [&](const Offsets& at, int64_t, int64_t length) {
-                 normalize_piece(at, 0, length, ahead, formula, buffers);
+                 normalize_piece(at, 0, length, ahead, formula_of(c, i), buffers);
                });
   }
 
@@ -306,24 +339,19 @@ class PackedRows {
       return apply_uniform(plan_.activation, y_ + at.y, x_ + at.x, n, formula, scale_.at(at.scale),
                            bias_.at(at.bias), flow);
     const auto &scales = buffers.shared_scale, &biases = buffers.shared_bias;
-    const int64_t most = scales.row && (biases.row || !plan_.has_bias) ? n : kStretch;
+    const int64_t most = scales.row && (biases.row || !has_bias_row()) ? n : kStretch;
     for (int64_t i = 0; i < n; i += most) {
       const int64_t length = std::min(most, n - i);
       Offsets o = at;
       o.add(inner_, i);
       const float* scale = scales.row ? scales.at(position + i)
                                       : scale_.row(o.scale, inner_.scale, length, buffers.scale);
-      const Flow<T> part = {flow.is_streamed, flow.ahead ? flow.ahead + i : nullptr};
-      if (!plan_.has_bias) {
-        apply_activated(plan_.activation, y_ + o.y, x_ + o.x, length,
-                        ScaledFormula{broadcast(formula.pivot), broadcast(formula.factor),
-                                      broadcast(formula.shift), scale},
-                        part);
-      } else {
-        const float* bias = biases.row ? biases.at(position + i)
-                                       : bias_.row(o.bias, inner_.bias, length, buffers.bias);
-        apply_affine(plan_.activation, y_ + o.y, x_ + o.x, length, formula, scale, bias, part);
-      }
+      const float* bias = biases.row ? biases.at(position + i) : buffers.bias;
+      if (plan_.has_bias && !biases.row)
+        bias = bias_.row(o.bias, inner_.bias, length, buffers.bias);
+      RowBatch<T, kMostRows> rows(1, length, is_streamed_, scale, has_bias_row() ? bias : nullptr);
+      rows.row[0] = {y_ + o.y, x_ + o.x, flow.ahead ? flow.ahead + i : nullptr, formula};
+      apply_batch(plan_.activation, rows);
     }
   }
 

@@ -19,6 +19,12 @@ inline float guess_of(double sum, double share) {
   return guess - guess == 0 ? guess : 0;
 }
 
+/// The same of a group in each lane.
+inline Floats guesses_of(Floats sum, float share) {
+  const Floats guess = sum * share;
+  return guess - guess == 0 ? guess : Floats{};
+}
+
 /// What normalizing needs of kMost groups: (x - pivot) * factor + shift. `near` is 1 where the mean
 /// is within four deviations of 0: x * factor + (shift - pivot * factor), rounded as numbers up to
 /// 4 are, is then off by less than the sums may be.
@@ -119,9 +125,11 @@ constexpr int64_t kStretch = 4096;
 struct RowSums {
   Floats sum[2] = {}, square[2] = {};
 
-  /// What stands `ahead` elements after x is read ahead, if not 0.
+  /// What stands `ahead` elements after x is read ahead, if not 0. Without a mean the guess is 0,
+  /// and of the numbers themselves no sum is wanted.
   template <class T>
-  [[gnu::always_inline]] void add(const T* x, int64_t n, Floats guess, int64_t ahead = 0) {
+  [[gnu::always_inline]] void add(const T* x, int64_t n, Floats guess, bool use_mean,
+                                  int64_t ahead = 0) {
     // Copies that stay in registers.
     Floats s0 = sum[0], s1 = sum[1], q0 = square[0], q1 = square[1], s2 = {}, s3 = {}, q2 = {},
            q3 = {};
@@ -129,11 +137,25 @@ struct RowSums {
       s += d;
       q = fused(d, d, q);
     };
-    int64_t i = 0;
-    for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
+    const auto fetch = [&](int64_t i) {
       if (ahead)
         for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
           __builtin_prefetch(x + ahead + i + l, 0, 2);
+    };
+    const auto add_square = [&](int64_t i, Floats& q) {
+      const Floats v = load_wide(x + i, Whole{});
+      q = fused(v, v, q);
+    };
+    int64_t i = 0;
+    for (; !use_mean && i + 4 * kFloats <= n; i += 4 * kFloats) {
+      fetch(i);
+      add_square(i, q0);
+      add_square(i + kFloats, q1);
+      add_square(i + 2 * kFloats, q2);
+      add_square(i + 3 * kFloats, q3);
+    }
+    for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
+      fetch(i);
       step(load_wide(x + i, Whole{}) - guess, s0, q0);
       step(load_wide(x + i + kFloats, Whole{}) - guess, s1, q1);
       step(load_wide(x + i + 2 * kFloats, Whole{}) - guess, s2, q2);

@@ -73,6 +73,25 @@ inline Floats widen(BFloat16, HalfBits v) {
 inline HalfBits narrow(Float16, Floats v, bool) {
   return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+/// Where the halves of the numbers of two vectors stand.
+constexpr Vector<int16_t> kUpperOfTwo = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
+                                         23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
+                                         45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+constexpr Vector<int16_t> kLowerOfTwo = kUpperOfTwo - 1;
+/// Two vectors as BFloat16. Rounding adds to a number's upper half what is carried out of its lower
+/// half + 0x7fff + the upper half's last bit: an average of 16 bits keeps that as its first bit. A
+/// computed NaN is quiet, so its upper half stays NaN unless a carry runs over its last value.
+inline __m512i narrow_pair(Floats a, Floats b, bool are_numbers) {
+  const __m512i x = std::bit_cast<__m512i>(a), y = std::bit_cast<__m512i>(b);
+  const __m512i upper = _mm512_permutex2var_epi16(x, std::bit_cast<__m512i>(kUpperOfTwo), y),
+                lower = _mm512_permutex2var_epi16(x, std::bit_cast<__m512i>(kLowerOfTwo), y);
+  const __m512i odd = (upper & _mm512_set1_epi16(1)) | _mm512_set1_epi16(0x7ffe);
+  const __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(lower, odd), 15);
+  if (are_numbers) return _mm512_add_epi16(upper, carry);
+  const __mmask32 can_count =
+      _mm512_cmpneq_epi16_mask(upper | _mm512_set1_epi16(-0x8000), _mm512_set1_epi16(-1));
+  return _mm512_mask_add_epi16(upper, can_count, upper, carry);
+}
 /// The upper halves of numbers, packed.
 inline HalfBits upper_halves(Vector<uint32_t> v) {
   const __m512i packed = _mm512_maskz_permutexvar_epi16(
@@ -154,6 +173,24 @@ inline void store_narrow(T* p, Floats v, Lanes m, bool are_numbers = false) {
 template <class T>
 inline void stream_narrow(T* p, Floats v, bool are_numbers = false) {
   stream_halves(p, narrow(T{}, v, are_numbers));
+}
+
+/// Two vectors; those to be streamed begin a line.
+template <class T>
+inline void put_pair(T* p, Floats a, Floats b, bool is_streamed, bool are_numbers) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    const __m512i both = narrow_pair(a, b, are_numbers);
+    if (is_streamed) return _mm512_stream_si512(reinterpret_cast<__m512i*>(p), both);
+    return _mm512_storeu_si512(p, both);
+  }
+#endif
+  if (is_streamed) {
+    stream_narrow(p, a, are_numbers);
+    return stream_narrow(p + kFloats, b, are_numbers);
+  }
+  store_narrow(p, a, Whole{}, are_numbers);
+  store_narrow(p + kFloats, b, Whole{}, are_numbers);
 }
 
 /// v in the lanes that stand for elements, `other` in the rest.
