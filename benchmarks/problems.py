@@ -90,6 +90,13 @@ class Problem:
     def dilations(self) -> Shape:
         return self._each(self.case.args.get("dilations", 1))
 
+    def extent(self, axis: int) -> int:
+        """Of a window along a dimension of `shape`; 1 where there is none or it spans all of it."""
+        if "pooling" not in self.case.op or self.case.args["window"] is None:
+            return 1
+        extents = zip(self.axes, self.window, self.dilations, strict=True)
+        return next(((k - 1) * d + 1 for a, k, d in extents if a == axis), 1)
+
     @property
     def ceil(self) -> bool:
         return bool(self.case.args.get("ceil"))
@@ -178,7 +185,8 @@ def _at_full_size(case: Case) -> Iterator[Problem]:
 
 
 def fitted(problem: Problem, most: int = MOST_BYTES) -> Problem:
-    """The problem with its leading dimensions in memory made smaller until it fits."""
+    """The problem with its leading dimensions in memory made smaller until it fits, but none of
+    them smaller than its window."""
 
     def of(axis: int, n: int) -> Problem:
         shape = tuple(n if a == axis else size for a, size in enumerate(problem.shape))
@@ -189,10 +197,13 @@ def fitted(problem: Problem, most: int = MOST_BYTES) -> Problem:
             break
         if axis in problem.case.fixed:
             continue
-        n = max(1, problem.shape[axis] * most // problem.bytes + 1)
-        while n > 1 and of(axis, n).bytes > most:
+        least = min(problem.extent(axis), problem.shape[axis])
+        n = max(least, problem.shape[axis] * most // problem.bytes + 1)
+        while n > least and of(axis, n).bytes > most:
             n -= 1
-        problem = of(axis, n - n % 8 if n > 8 else n)  # multiples of 8 keep rows aligned
+        problem = of(
+            axis, n - n % 8 if n > max(8, least + 7) else n
+        )  # multiples of 8 keep rows aligned
     return problem
 
 

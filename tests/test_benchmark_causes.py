@@ -58,6 +58,8 @@ def test_traffic_touches_every_word(library: object, read: int, written: int, th
         (0.9, 0.2, "memory"),
         (0.3, 0.86, "computing"),
         (0.95, 0.99, "computing"),
+        (1.2, 0.9, "memory"),
+        (1.9, 0.9, "computing"),
         (0.5, 0.4, "both in turn"),
         (0.5, 0.3, "neither"),
     ],
@@ -73,6 +75,12 @@ def test_sizes_in_the_cache() -> None:
     assert small.shape[2:] == large.shape[2:] == (224, 224)
     one_row = suite["38 LayerNorm, decode, 1x4096, bfloat16 C"]
     assert causes.cached(one_row) is None
+
+
+def test_every_problem_is_valid_in_the_cache() -> None:
+    for problem in problems.problems(full=False):
+        for one in causes.cached(problem) or ():
+            assert min(one.output) > 0 and one.bytes <= 2 * causes.CACHED[1], one
 
 
 def test_reads_and_writes_make_up_the_traffic() -> None:
@@ -108,3 +116,17 @@ def test_a_small_table(tmp_path: Path) -> None:
         assert int(threads) == row["threads"]
         assert float(share) == pytest.approx(row["contenders"]["cudml"]["share"], abs=0.006)
         assert min(map(float, (ms, memory))) > 0 and np.isfinite(float(computing))
+
+
+def test_what_normalization_reads_twice() -> None:
+    suite = {p.name: p for p in problems.problems(full=False)}
+
+    def times(name: str) -> float:
+        problem = suite[name]
+        return causes.read_bytes(problem) / problem.read
+
+    assert times("34 LayerNorm, 8192x1024, float32 C") == 1
+    assert times("45 RMSNorm+SiLU, channels, 1x96x4x480x832, float32 C") == 1
+    assert times("42 InstanceNorm+ReLU, 8x32x256x256, float32 L") == pytest.approx(2, rel=1e-3)
+    assert times("37 LayerNorm, wide, 16x262144, float32 C") == pytest.approx(2, rel=0.2)
+    assert times("03 max 2x2/2, 32x64x224x224, float16 C") == 1

@@ -299,7 +299,7 @@ def test_nan_stays_nan_when_its_lower_bits_round_up(pattern: int) -> None:
     scale[:, ::7] = np.array(pattern, np.uint32).view(np.float32)
     for use_mean, columns in itertools.product((True, False), (False, True)):
         for activation in (None, "relu", "swish"):
-            given, axis = ((x.T.copy(), 0) if columns else (x, 1))
+            given, axis = (x.T.copy(), 0) if columns else (x, 1)
             y = cudml.mean_variance_normalization(
                 given, scale.T.copy() if columns else scale, axes=axis, use_mean=use_mean,
                 activation=activation)  # fmt: skip
