@@ -101,6 +101,10 @@ struct Flow {
   const T* ahead = nullptr;  // as long as the row, or null
 };
 
+/// Whether a vector of elements fills a line of memory.
+template <class T>
+constexpr bool kIsLine = kFloats * sizeof(T) == 64;
+
 /// Elements from y to where whole vectors may be streamed.
 template <class T>
 inline int64_t to_line(const T* y) {
@@ -167,7 +171,11 @@ template <class T, class Formula, class F>
       const Partial m{std::min(next - i, kFloats)};
       Floats v[1];
       const bool are_numbers = compute_vectors(v, x, i, formula, f, m);
-      store_narrow(y + i, v[0], m, are_numbers);
+      // The stores past the caches that follow would wait for a line that is fetched to be written.
+      if (kIsLine<T> && flow.is_streamed && m.n == kFloats)
+        stream_narrow(y + i, v[0]);
+      else
+        store_narrow(y + i, v[0], m, are_numbers);
     }
     if (next == n) return;
     i = next;

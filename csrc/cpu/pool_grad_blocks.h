@@ -366,6 +366,10 @@ class BlockIo {
         continue;
       }
       out.seek(dst);
+      if constexpr (std::is_same_v<T, Sum>) {
+        out.copy(src, task.n * int64_t(sizeof(T)));
+        continue;
+      }
       constexpr int64_t kMost = LineStream::kShort / int64_t(sizeof(T));
       for (int64_t j = 0; j < task.n; j += kMost) {
         const int64_t m = std::min(kMost, task.n - j);
