@@ -22,6 +22,20 @@ _SOURCE = Path(__file__).resolve().parent / "stream_copy.c"
 _LINE = 64  # bytes
 
 
+class Moves(ctypes.Structure):
+    """Reads and writes, in bytes that are multiples of 64. If `run` is not 0, blocks of `rows` rows
+    that are `stride` apart are read `run` bytes of each row at a time, and read again while as
+    many are written."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("written", "read", "run", "rows", "stride")]
+    _fields_ += [("is_streamed", ctypes.c_int)]
+
+
+def lines(size: int) -> int:
+    """Bytes, rounded up to whole lines."""
+    return -(-size // _LINE) * _LINE
+
+
 def compiled() -> Any:
     """The functions of stream_copy.c, or None where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -37,8 +51,8 @@ def compiled() -> Any:
     at, size = ctypes.c_void_p, ctypes.c_size_t
     library.stream_copy.argtypes = [at, at, size, ctypes.c_int]
     library.stream_copy.restype = None
-    library.stream_traffic.argtypes = [at, size, at, size, ctypes.c_int]
-    library.stream_traffic.restype = ctypes.c_uint64
+    library.traffic.argtypes = [at, at, Moves, ctypes.c_int]
+    library.traffic.restype = ctypes.c_uint64
     return library
 
 
@@ -52,11 +66,16 @@ class Traffic:
         self._source = np.ones(most + 2 * _LINE, np.uint8)
         self._target = np.ones(most + 2 * _LINE, np.uint8)
 
-    def call(self, read: int, written: int, threads: int) -> Call:
-        """Moves as many bytes, rounded up to lines of 64."""
-        sizes = [-(-n // _LINE) * _LINE for n in (written, read)]
+    def calls(self, moves: Moves, threads: int) -> dict[str, Call]:
+        """The moves with both ways to write."""
         to, source = (a.ctypes.data + -a.ctypes.data % _LINE for a in (self._target, self._source))
-        return lambda: self._library.stream_traffic(to, sizes[0], source, sizes[1], threads)
+
+        def way(is_streamed: bool) -> Call:
+            values = {name: getattr(moves, name) for name, _ in Moves._fields_}
+            how = Moves(**{**values, "is_streamed": is_streamed})
+            return lambda: self._library.traffic(to, source, how, threads)
+
+        return {"past the caches": way(True), "through the caches": way(False)}
 
 
 class Copies:

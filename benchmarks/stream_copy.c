@@ -64,11 +64,16 @@ __attribute__((target("avx2"))) static uint64_t read_wide(const char* from, size
   return sum ^ four[0] ^ four[1] ^ four[2] ^ four[3];
 }
 
-__attribute__((target("avx2"))) static void write_wide(char* to, size_t n, uint64_t value) {
+__attribute__((target("avx2"))) static void write_wide(char* to, size_t n, uint64_t value,
+                                                       int is_streamed) {
   const __m256i v = _mm256_set1_epi64x((long long)value);
-  for (size_t i = 0; i + kLine <= n; i += kLine) {
+  for (size_t i = 0; is_streamed && i + kLine <= n; i += kLine) {
     _mm256_stream_si256((__m256i*)(to + i), v);
     _mm256_stream_si256((__m256i*)(to + i) + 1, v);
+  }
+  for (size_t i = 0; !is_streamed && i + kLine <= n; i += kLine) {
+    _mm256_store_si256((__m256i*)(to + i), v);
+    _mm256_store_si256((__m256i*)(to + i) + 1, v);
   }
 }
 #else
@@ -88,24 +93,76 @@ static void write_base(char* to, size_t n, uint64_t value) {
   for (size_t i = 0; i + 8 <= n; i += 8) memcpy(to + i, &value, 8);
 }
 
-/// Reads and writes in turns, each turn its share of both; sizes are multiples of kLine and `to`
-/// begins a line. Returns the exclusive or of all words read; that of those so far is written.
-static uint64_t move_part(char* to, size_t written, const char* from, size_t read) {
-  const size_t turns = (read > written ? read : written) / kTurn + 1;
+static uint64_t read_part(const char* from, size_t n, uint64_t sum) {
 #if defined(__x86_64__)
-  const int is_wide = __builtin_cpu_supports("avx2");
-#else
-  const int is_wide = 0;
-#define read_wide read_base
-#define write_wide write_base
+  if (__builtin_cpu_supports("avx2")) return read_wide(from, n, sum);
 #endif
+  return read_base(from, n, sum);
+}
+
+static void write_part(char* to, size_t n, uint64_t value, int is_streamed) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return write_wide(to, n, value, is_streamed);
+#endif
+  write_base(to, n, value);
+}
+
+/// What is moved: sizes are multiples of kLine. A piece of `run` bytes of each of so many `rows` is
+/// read at once, and read again while it is written; or a run of 0 bytes says that nothing is.
+struct moves {
+  size_t written, read;
+  size_t run, rows, stride;  // bytes, rows of a block, bytes from one to the next
+  int is_streamed;
+};
+
+/// Where share number `i` of `count` equal ones begins, in whole lines.
+static size_t bound(size_t size, size_t i, size_t count) {
+  return i == count ? size : size / kLine * i / count * kLine;
+}
+
+/// Reads and writes in turns, each turn its share of both; `to` begins a line. Returns the
+/// exclusive or of `sum` and all words read; that of those so far is written, or `value` if it is
+/// not 0.
+static uint64_t move_piece(char* to, const char* from, struct moves m, uint64_t sum,
+                           uint64_t value) {
+  const size_t turns = (m.read > m.written ? m.read : m.written) / kTurn + 1;
+  for (size_t turn = 0; turn < turns; ++turn) {
+    const size_t r = bound(m.read, turn, turns), w = bound(m.written, turn, turns);
+    sum = read_part(from + r, bound(m.read, turn + 1, turns) - r, sum);
+    write_part(to + w, bound(m.written, turn + 1, turns) - w, value ? value : sum, m.is_streamed);
+  }
+  return sum;
+}
+
+/// Reads n bytes of each of m.rows, then reads them again and writes as many of each. Returns the
+/// exclusive or of `sum` and what it read the second time; that of the first time is written.
+static uint64_t move_twice(char* to, const char* from, size_t n, struct moves m, uint64_t sum) {
+  uint64_t first = 0;
+  for (size_t row = 0; row < m.rows; ++row) first = read_part(from + row * m.stride, n, first);
+  m.read = m.written = n;
+  for (size_t row = 0; row < m.rows; ++row)
+    sum = move_piece(to + row * m.stride, from + row * m.stride, m, sum, first);
+  return sum;
+}
+
+/// Share number `i` of `count` of everything.
+static uint64_t move_share(char* to, const char* from, struct moves m, size_t i, size_t count) {
   uint64_t sum = 0;
-  for (size_t turn = 0, r = 0, w = 0; turn < turns; ++turn) {
-    const size_t r_end = read / kLine * (turn + 1) / turns * kLine;
-    const size_t w_end = written / kLine * (turn + 1) / turns * kLine;
-    sum = (is_wide ? read_wide : read_base)(from + r, r_end - r, sum);
-    (is_wide ? write_wide : write_base)(to + w, w_end - w, sum);
-    r = r_end, w = w_end;
+  if (m.run == 0) {
+    const size_t r = bound(m.read, i, count), w = bound(m.written, i, count);
+    struct moves mine = m;
+    mine.read = bound(m.read, i + 1, count) - r;
+    mine.written = bound(m.written, i + 1, count) - w;
+    sum = move_piece(to + w, from + r, mine, 0, 0);
+  } else {
+    const size_t across = (m.stride + m.run - 1) / m.run;  // pieces of a block
+    const size_t pieces = m.read / (m.rows * m.stride) * across;
+    for (size_t piece = pieces * i / count; piece < pieces * (i + 1) / count; ++piece) {
+      const size_t column = piece % across * m.run;
+      const size_t at = piece / across * m.rows * m.stride + column;
+      const size_t n = m.stride - column < m.run ? m.stride - column : m.run;
+      sum = move_twice(to + at, from + at, n, m, sum);
+    }
   }
 #if defined(__x86_64__)
   _mm_sfence();
@@ -117,21 +174,17 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
 static char* to_all;
 static const char* from_all;
-static size_t written_all, read_all;  // equal for a copy
+static struct moves all;  // of a copy only the size
 static int is_copy, parts, workers, running;
 static uint64_t ticket, sums[kMostThreads];
 
-static size_t bound(size_t size, int part) {
-  return part == parts ? size : size / kLine * (size_t)part / (size_t)parts * kLine;
-}
-
 static void run_part(int part) {
-  const size_t w = bound(written_all, part), w_end = bound(written_all, part + 1);
-  const size_t r = bound(read_all, part), r_end = bound(read_all, part + 1);
+  const size_t i = (size_t)part, count = (size_t)parts;
+  const size_t at = bound(all.read, i, count);
   if (is_copy)
-    copy_part(to_all + w, from_all + r, r_end - r);
+    copy_part(to_all + at, from_all + at, bound(all.read, i + 1, count) - at);
   else
-    sums[part] = move_part(to_all + w, w_end - w, from_all + r, r_end - r);
+    sums[part] = move_share(to_all, from_all, all, i, count);
 }
 
 static void* work(void* number) {
@@ -174,14 +227,15 @@ static void run(int threads) {
 
 /// Copies n bytes; not to be called by two threads at once, like all here.
 void stream_copy(char* to, const char* from, size_t n, int threads) {
-  to_all = to, from_all = from, written_all = read_all = n, is_copy = 1;
+  to_all = to, from_all = from, is_copy = 1;
+  all = (struct moves){.read = n};
   run(threads);
 }
 
-/// Reads `read` bytes and meanwhile writes `written` bytes; both are multiples of 64, and so is
-/// `to`. Returns the exclusive or of all 64-bit words read.
-uint64_t stream_traffic(char* to, size_t written, const char* from, size_t read, int threads) {
-  to_all = to, from_all = from, written_all = written, read_all = read, is_copy = 0;
+/// Reads and writes as `moves` says; `to` is a multiple of 64. Returns the exclusive or of all
+/// 64-bit words read.
+uint64_t traffic(char* to, const char* from, struct moves moves, int threads) {
+  to_all = to, from_all = from, all = moves, is_copy = 0;
   run(threads);
   uint64_t sum = 0;
   for (int part = 0; part < parts; ++part) sum ^= sums[part];
