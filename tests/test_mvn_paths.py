@@ -156,6 +156,24 @@ def test_over_channels(pixels: int, dtype: str) -> None:
         check(OP, x, scale, axes=1, use_mean=False, activation="swish", layouts=FLAT)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((2, 5, 35001), 1), ((24, 3, 1650, 2), (1, 3)), ((3, 2, 3, 30011), (1, 2))],
+)
+def test_wide_planes(shape: Any, axes: Any, dtype: str) -> None:
+    """So many columns that a block takes thousands of them."""
+    if dtype not in FLOATS:
+        pytest.skip("ml_dtypes is not installed")
+    x = data(shape, dtype, 5)
+    one = tuple(1 if i == 0 or i in np.atleast_1d(axes) else n for i, n in enumerate(shape))
+    scale, bias = (data(one, dtype, k) for k in (1, 2))
+    check(OP, x, scale, bias, axes=axes, activation="relu", layouts=FLAT)
+    x += data(shape, dtype, 9) * x.dtype.type(0.001) + x.dtype.type(3)  # means that are not near 0
+    check(OP, x, scale, axes=axes, layouts=FLAT)
+    check(OP, x, axes=axes, use_mean=False, activation="swish", layouts=FLAT)
+
+
 @pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_parameters_of_both_types(dtype: str) -> None:

@@ -191,6 +191,7 @@ LARGE: dict[str, tuple[tuple[int, ...], Any]] = {
     "batch": ((4, 3, 420, 421), (0, 2, 3)),
     "few long columns": ((1000003, 2), 0),
     "the middle axis": ((5, 4001, 110), 1),
+    "wide planes": ((72, 66001), 0),
     "no axes": ((1500, 1501), ()),
 }
 

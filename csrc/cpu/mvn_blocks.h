@@ -9,8 +9,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kMostColumns = 1024;  // of a block's row
-constexpr int64_t kSampleRows = 16;     // that the pivots are guessed from
+constexpr int64_t kMostColumns = 4096;  // of a block's row
+/// Rows of fewer are read in pieces that memory is slow to find; but blocks should be many.
+constexpr int64_t kFewColumns = 1024, kFewestWideBlocks = 16;
+constexpr int64_t kSampleRows = 16;  // that the pivots are guessed from
 
 /// The blocks of a plan. Their rows are `repeat` rows of the plan each, but for the last one.
 struct Blocks {
@@ -31,9 +33,11 @@ struct Blocks {
       : plan(of), layout(of), is_cross(varies(&MvnAxis::scale) || varies(&MvnAxis::bias)) {
     constexpr int64_t kRepeatBytes = 2048;  // of a row made of several
     const int64_t fold = layout.fold, all = layout.columns.size, plan_rows = of.group_size / fold;
-    across = (all + kMostColumns - 1) / kMostColumns;
+    const bool is_wide = of.groups * fold >= kFewestWideBlocks * kMostColumns;
+    const int64_t most = is_wide ? kMostColumns : kFewColumns;
+    across = (all + most - 1) / most;
     const int64_t even = (all + across - 1) / across, step = fold > 1 ? fold : lanes;
-    width = std::min({(even + step - 1) / step * step, kMostColumns / step * step, all});
+    width = std::min({(even + step - 1) / step * step, most / step * step, all});
     across = (all + width - 1) / width;
     tasks = of.groups * fold / all * across;
     if (can_repeat())

@@ -16,7 +16,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 constexpr int64_t kFewestColumns = 8;     // unless rows follow each other
-constexpr int64_t kPartBytes = 1 << 18;   // of x that one task sums
+constexpr int64_t kPartBytes = 1 << 18;   // of kFewColumns of x that one task sums
 constexpr int64_t kAheadBytes = 1 << 15;  // of x, from rows that are summed to those read ahead
 constexpr int64_t kNearBytes = 1 << 12;   // the same from rows that are written
 template <class T>
@@ -35,7 +35,8 @@ class Tiles {
         scale_(scale, plan.scale_dtype, &kOne),
         bias_(bias, plan.bias_dtype, &kZero) {
     const int64_t row_bytes = blocks_.width * blocks_.repeat * int64_t(sizeof(T));
-    part_rows_ = (kPartBytes / row_bytes + kRowsAtOnce<T>) / kRowsAtOnce<T> * kRowsAtOnce<T>;
+    const int64_t few_bytes = std::min(row_bytes, kFewColumns * int64_t(sizeof(T)));
+    part_rows_ = (kPartBytes / few_bytes + kRowsAtOnce<T>) / kRowsAtOnce<T> * kRowsAtOnce<T>;
     parts_ = (blocks_.rows + part_rows_ - 1) / part_rows_;
     is_streamed_ = (row_bytes >= 2048 || (row_bytes % 64 == 0 && bytes_to_line(y_) == 0)) &&
                    is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
@@ -92,9 +93,9 @@ class Tiles {
     if (!plan_.use_mean) return;
     const auto count = int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(
         blocks_.rows - (blocks_.last_repeat < blocks_.repeat), 1, kSampleRows))));
-    const auto used = int64_t(std::bit_floor(uint64_t(fold)));
-    clear(s);
-    std::fill_n(s.guess, kMostColumns, 0.0f);
+    const auto some = int64_t(std::bit_floor(uint64_t(fold)));
+    clear(b, s);
+    std::fill_n(s.guess, used(b), 0.0f);
     for (int64_t k = 0; k < count; ++k) {
       const int64_t row = blocks_.rows / count * k;
       blocks_.for_rows(b, row, row + 1, [&](int64_t, const Offsets& at) {
@@ -104,14 +105,19 @@ class Tiles {
     }
     for (int64_t g = 0; g < groups; ++g) {
       double sum = 0;
-      for (int64_t c = 0; c < used; ++c) sum += double(s.sum[g * fold + c]);
-      sums.guess[g] = guess_of(sum, 1 / double(count * used));
+      for (int64_t c = 0; c < some; ++c) sum += double(s.sum[g * fold + c]);
+      sums.guess[g] = guess_of(sum, 1 / double(count * some));
     }
   }
 
-  static void clear(Scratch& s) {
-    std::fill_n(s.sum, kMostColumns, 0.0f);
-    std::fill_n(s.square, kMostColumns, 0.0f);
+  /// Columns of the scratch's rows that a block uses, in whole vectors.
+  int64_t used(const Block& b) const {
+    return (b.width * blocks_.repeat + kFloats - 1) / kFloats * kFloats;
+  }
+
+  void clear(const Block& b, Scratch& s) const {
+    std::fill_n(s.sum, used(b), 0.0f);
+    std::fill_n(s.square, used(b), 0.0f);
   }
 
   void sum_block(const Block& b, Sums& sums, Scratch& scratch) const {
@@ -140,11 +146,11 @@ class Tiles {
 
   /// Sums of each group over the part's rows about scratch.guess, in wide_sum and wide_square.
   void sum_part(const Block& b, int64_t part, Scratch& s) const {
-    std::fill_n(s.wide_sum, kMostColumns, 0.0);
-    std::fill_n(s.wide_square, kMostColumns, 0.0);
+    std::fill_n(s.wide_sum, used(b), 0.0);
+    std::fill_n(s.wide_square, used(b), 0.0);
     const int64_t end = std::min(blocks_.rows, (part + 1) * part_rows_);
     for (int64_t first = part * part_rows_; first < end; first += kFloatRows<T>) {
-      clear(s);
+      clear(b, s);
       sum_rows(b, first, std::min(end, first + kFloatRows<T>), s);
       for (int64_t c = 0; c < b.width * blocks_.repeat; ++c) s.wide_sum[c] += double(s.sum[c]);
       for (int64_t c = 0; c < b.width * blocks_.repeat; ++c)
@@ -270,7 +276,7 @@ class Tiles {
     bool is_good = true;
     for (int64_t task = 0; task < blocks_.tasks; ++task) {
       State& state = states[size_t(task)];
-      std::fill_n(state.is_bad, kMostColumns, false);
+      std::fill_n(state.is_bad, blocks_.width, false);
       is_good &= finish(blocks_.block(task), state);
     }
     if (!is_good) {
