@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import numpy as np
 import pytest
 
 import cudml
 from array_support import child_says
+
+
+def fenced(values: np.ndarray, at_end: bool) -> np.ndarray:
+    """A copy that begins, or ends, at a page that cannot be read."""
+    libc, page = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
+    pages = -(-values.nbytes // page)
+    room = mmap.mmap(-1, (pages + 2) * page)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    for at in (0, pages + 1):
+        assert libc.mprotect(ctypes.c_void_p(first + at * page), page, 0) == 0
+    skip = page + (pages * page - values.nbytes if at_end else 0)
+    x = np.frombuffer(room, values.dtype, values.size, skip).reshape(values.shape)
+    x[...] = values
+    return x
+
 
 PADS = """
 import numpy as np, cudml
@@ -29,6 +47,8 @@ for dtype in ("uint8", "float16", "float32", "float64"):
         ((2, 6, 5, 3), ((0, 0), (1, 1), (2, 3), (0, 0))),
         ((6, 5, 24), ((0, 0), (1, 0), (1, 3))),
         ((6, 5, 193), ((0, 0), (0, 2), (40, 8))),
+        ((5, 6, 32), ((2, 0), (1, 1), (0, 1))),
+        ((3, 4, 64), ((0, 1), (2, 1), (7, 8))),
         ((3, 4, 600), ((0, 0), (0, 1), (512, 513))),
         ((2, 3, 1100), ((0, 0), (0, 1), (1000, 1048))),
         ((2, 2, 8191), ((0, 0), (0, 1), (0, 1))),
@@ -56,24 +76,10 @@ print("done")
 
 # Positions of several elements under wide borders; sources end at pages that cannot be read.
 ITEMS = """
-import ctypes, mmap
 import numpy as np, cudml
 from harness import data
 from test_pad import source
-libc = ctypes.CDLL(None, use_errno=True)
-PAGE = mmap.PAGESIZE
-
-def fenced(values, at_end):
-    pages = -(-values.nbytes // PAGE)
-    room = mmap.mmap(-1, (pages + 2) * PAGE)
-    first = ctypes.addressof(ctypes.c_char.from_buffer(room))
-    for page in (0, pages + 1):
-        assert libc.mprotect(ctypes.c_void_p(first + page * PAGE), PAGE, 0) == 0
-    skip = PAGE + (pages * PAGE - values.nbytes if at_end else 0)
-    x = np.frombuffer(room, values.dtype, values.size, skip).reshape(values.shape)
-    x[...] = values
-    return x
-
+from test_pad_stream import fenced
 ROWS, WIDTH, START, END = 3, 41, (1, 180, 0), (2, 167, 0)
 for dtype in ("uint8", "float16", "float32", "float64"):
     for run in (2, 3, 4, 5, 7, 8, 9, 16, 17):
@@ -96,6 +102,48 @@ print("done")
 @pytest.mark.parametrize("limit", ["0", "1000000000000"])
 def test_wide_borders_of_several_elements(limit: str) -> None:
     assert child_says(ITEMS, CUDML_STREAM_BYTES=limit, limit=180) == "done"
+
+
+# Rows of one to four lines of memory, with each mode around constant planes and mirrored ones.
+SEAMS = """
+import numpy as np, cudml
+from harness import data
+from test_pad import source
+from test_pad_stream import fenced
+
+def lookup(mode, start, n, end):
+    return [-1 if mode == "constant" and not 0 <= i < n else source(mode, i, n)
+            for i in range(-start, n + end)]
+
+for dtype, width, left, right in (
+    ("float16", 32, 3, 5), ("float16", 53, 3, 5), ("float16", 53, 1, 31), ("float16", 53, 32, 0),
+    ("float16", 64, 0, 32), ("float32", 16, 3, 5), ("float32", 47, 15, 1), ("float32", 33, 0, 1),
+    ("float64", 8, 3, 5), ("uint8", 65, 3, 5),
+):
+    START, END = (1, 2, left), (2, 1, right)
+    values = data((3, 4, width), dtype, width)
+    for outer in ("constant", "reflection"):
+        for mode in ("constant", "edge", "reflection", "symmetric", "wrap"):
+            modes = (outer, outer, mode)
+            sizes = [s + n + e for s, n, e in zip(START, values.shape, END)]
+            at = [lookup(m, s, n, e) for m, s, n, e in zip(modes, START, values.shape, END)]
+            is_constant = np.zeros(sizes, bool)
+            for axis, indices in enumerate(at):
+                shape = [-1 if axis == d else 1 for d in range(3)]
+                is_constant |= (np.array(indices) < 0).reshape(shape)
+            want = np.where(is_constant, np.array(3, dtype), values[np.ix_(*at)])
+            for at_end in (False, True):
+                x = fenced(values, at_end)
+                got = cudml.padding(x, START, END, mode=modes, value=3)
+                assert got.tobytes() == want.tobytes(), (dtype, width, modes, at_end)
+print("done")
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", ["0", "1000000000000"])
+def test_rows_of_a_few_lines_between_pages(limit: str) -> None:
+    assert child_says(SEAMS, CUDML_STREAM_BYTES=limit, limit=180) == "done"
 
 
 @pytest.mark.core

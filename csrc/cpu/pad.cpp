@@ -4,6 +4,7 @@
 #include "cpu/families.h"
 #include "cpu/pad_lines.h"
 #include "cpu/pad_packed.h"
+#include "cpu/pad_seams.h"
 #include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -121,8 +122,9 @@ int64_t packed_elements(const PadPlan& plan) {
 }
 
 /// Lines [from, to) of a plane that begins at x, of the dimension `rows`.
+template <class Output>
 void put_rows(const PadPlan& plan, const PadAxis& rows, const char* x, int64_t from, int64_t to,
-              PackedOutput& out) {
+              Output& out) {
   if (!x) return out.put(nullptr, 0, to - from);
   const int64_t step = rows.x_stride * plan.item_size;
   const auto border = [&](int64_t begin, int64_t end) {
@@ -138,13 +140,13 @@ void put_rows(const PadPlan& plan, const PadAxis& rows, const char* x, int64_t f
 }
 
 /// All lines where y is packed, and the lines are.
-void write_packed(const PadPlan& plan, const void* x, void* y, int outer_rank, bool is_stream,
-                  const PackedLines& lines) {
+template <class Output, class Lines>
+void write_packed(const PadPlan& plan, const void* x, void* y, int outer_rank, const Lines& lines) {
   const PadAxis& rows = plan.axis[outer_rank - 1];
   parallel_for(
       lines_of(plan, outer_rank), plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
         char* const to = static_cast<char*>(y) + begin * lines.bytes();
-        PackedOutput out(lines, to, is_stream);
+        Output out(lines, to);
         Walk walk(plan, outer_rank - 1, x, y, begin / rows.out);
         int64_t at = begin % rows.out;
         for (const int64_t last = end - 1; begin < last;) {
@@ -187,8 +189,14 @@ void pad(const PadPlan& plan, const void* x, void* y) {
   const int64_t packed = packed_elements(plan) * plan.item_size;
   const bool is_stream = packed > 0 && is_copy_streamed(packed);
   PackedLines lines;
-  if (packed > 0 && lines.prepare(plan, line))
-    return write_packed(plan, x, y, line.outer_rank, is_stream, lines);
+  if (packed > 0 && lines.prepare(plan, line, is_stream)) {
+#if defined(__AVX512BW__)
+    Seams seams;
+    if (is_stream && seams.prepare(plan, line, y))
+      return write_packed<SeamOutput>(plan, x, y, line.outer_rank, seams);
+#endif
+    return write_packed<PackedOutput>(plan, x, y, line.outer_rank, lines);
+  }
   const auto run = [&]<class T>(T) {
     pad_as(plan, static_cast<const T*>(x), static_cast<T*>(y), line, is_stream);
   };

@@ -63,6 +63,29 @@ inline void repeat_packed(const char* x, char* dst, int64_t n, int64_t item) {
     copy_bytes(dst + done * item, dst, std::min(done, n - done) * item);
 }
 
+/// The n elements at x and before it; many of them with aligned stores but for both ends.
+template <class T>
+inline void copy_turned(const T* x, T* dst, int64_t n) {
+#if defined(__SSSE3__)
+  constexpr int64_t kStep = kLanes<T>;
+  if (n >= 8 * kStep) {
+    using V = Vector<T>;
+    V order;
+    for (int64_t i = 0; i < kStep; ++i) order[i] = T(kStep - 1 - i);
+    const auto put = [&](int64_t i) {
+      const V v = load_vector<V>(x - i - (kStep - 1));
+      store_vector(dst + i, V(__builtin_shuffle(v, order)));
+    };
+    put(0);
+    int64_t i =
+        int64_t(-reinterpret_cast<uintptr_t>(dst) & (kVectorBytes - 1)) / int64_t(sizeof(T));
+    for (; i + kStep <= n; i += kStep) put(i);
+    return put(n - kStep);
+  }
+#endif
+  for (int64_t i = 0; i < n; ++i) dst[i] = x[-i];
+}
+
 /// Writes positions [from, to) of a line, the first of them at dst; its source begins at x, or is
 /// the constant where x is null.
 template <class T>
@@ -181,7 +204,7 @@ class LineWriter {
     } else if (step == 0) {
       fill(*x, dst, n);
     } else if (step == -1 && a.y_stride == 1) {
-      for (int64_t i = 0; i < n; ++i) dst[i] = x[-i];
+      copy_turned(x, dst, n);
     } else {
       for (int64_t i = 0; i < n; ++i) dst[i * a.y_stride] = x[i * step];
     }
@@ -195,13 +218,16 @@ class LineWriter {
       default: break;
     }
     // The rule runs forwards or backwards through the source until the next turn.
+    const int64_t again = a.mode == Border::reflection ? 1 : 0;  // ends that do not repeat
+    int64_t i = border_index(a.mode, from - a.start, a.in);
+    bool is_mirrored = a.mode != Border::wrap && is_descending(from - a.start);
     while (from < to) {
-      const int64_t i = border_index(a.mode, from - a.start, a.in);
-      const bool is_mirrored = a.mode != Border::wrap && is_descending(from - a.start);
       const int64_t n = std::min(to - from, is_mirrored ? i + 1 : a.in - i);
       copy(x + i * a.x_stride, is_mirrored ? -a.x_stride : a.x_stride, dst, n);
       dst += n * a.y_stride;
       from += n;
+      is_mirrored = a.mode != Border::wrap && !is_mirrored;
+      i = is_mirrored ? a.in - 1 - again : again;
     }
   }
 

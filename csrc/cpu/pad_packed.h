@@ -20,7 +20,7 @@ class PackedLines {
   static constexpr int64_t kShortest = 8;  // others of 8, and none is shorter
 
   /// False where the lines are not packed, too long, too short, or their borders too irregular.
-  bool prepare(const PadPlan& plan, const Line& line) {
+  bool prepare(const PadPlan& plan, const Line& line, bool is_past_caches) {
     const PadAxis& a = line.axis;
     const int64_t item = line.run * plan.item_size;
     if (a.x_stride != line.run || a.y_stride != line.run || line.outer_rank == 0) return false;
@@ -29,6 +29,8 @@ class PackedLines {
     left_ = a.start * item;
     row_ = a.in * item;
     out_ = a.out * item;
+    // Shorter rows are written faster than put together, whatever the size of the output.
+    is_streamed_ = is_past_caches && row_ >= LineStream::kDirect;
     is_constant_ = a.mode == Border::constant;
     for (int i = 0; i < kVectorBytes; ++i) value_[i] = plan.value.bytes[i % plan.item_size];
     return is_constant_ ||
@@ -37,8 +39,7 @@ class PackedLines {
 
   int64_t bytes() const { return out_; }
 
-  /// Shorter rows are written faster than put together, whatever the size of the output.
-  bool is_streamable() const { return row_ >= LineStream::kDirect; }
+  bool is_streamed() const { return is_streamed_; }
 
   /// n lines from x, x + step, ...; constant where x is null. May write a piece less one byte past
   /// the last one.
@@ -201,7 +202,7 @@ class PackedLines {
   }
 
   int64_t left_, row_, out_;  // bytes
-  bool is_constant_;
+  bool is_constant_, is_streamed_;
   char value_[kVectorBytes];
   Pieces lefts_, rights_;
 };
@@ -209,8 +210,8 @@ class PackedLines {
 /// Where packed lines go: straight to the output, or past the caches.
 class PackedOutput {
  public:
-  PackedOutput(const PackedLines& lines, char* y, bool is_past_caches) : lines_(lines), y_(y) {
-    if (is_past_caches && lines.is_streamable()) stream_.emplace().seek(y);
+  PackedOutput(const PackedLines& lines, char* y) : lines_(lines), y_(y) {
+    if (lines.is_streamed()) stream_.emplace().seek(y);
   }
 
   void put(const char* x, int64_t step, int64_t n) {

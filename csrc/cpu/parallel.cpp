@@ -19,9 +19,9 @@ namespace cudml::cpu {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr int64_t kBytesPerThread =
-    64 * 1024;              // below this, waking a thread costs more than it saves
-constexpr int kGrains = 4;  // pieces of a part; what others may steal
+constexpr int64_t kBytesPerThread = 64 * 1024;  // fewer: waking a thread costs more than it saves
+/// A part's, from which on its last grains are small. Some kernels take a few tasks at once.
+constexpr int64_t kBytesOfLarge = 1 << 20, kTasksOfLarge = 32;
 constexpr auto kSpin = std::chrono::microseconds(20);
 
 /// Orders a thread's stores past the caches before whatever says that its part is done.
@@ -37,26 +37,42 @@ struct alignas(64) Cursor {
   std::atomic<int> next{0};
 };
 
-/// One call of parallel_ranges: `parts` equal ranges, each cut into kGrains grains.
+/// The pieces of a part, which others may steal: where each ends, in 64ths of the part.
+struct Grains {
+  static constexpr int kMost = 8, kWhole = 64;
+  int count;
+  int64_t end[1 + kMost];  // the first is the part's begin
+};
+
+/// One core may be half as fast as another: the last grain, for which the others wait, is small.
+constexpr Grains kShrinking{8, {0, 24, 40, 50, 56, 60, 62, 63, 64}};
+constexpr Grains kEqual{4, {0, 16, 32, 48, 64}};
+
+/// One call of parallel_ranges: `parts` equal ranges, each cut into grains.
 struct Job {
   Task task = nullptr;
   const void* context = nullptr;
   int64_t tasks = 0;
   int parts = 0;
+  const Grains* grains = &kEqual;
   Cursor cursor[kMaxThreads];
   std::atomic<bool> failed{false};
   std::exception_ptr error;
 
-  int64_t bound(int64_t grain) const {
-    const int64_t grains = int64_t(parts) * kGrains;
-    return tasks / grains * grain + std::min(grain, tasks % grains);
+  int64_t begin_of(int64_t part) const {
+    return tasks / parts * part + std::min(part, tasks % parts);
   }
 
   void run_part(int part) {
+    const int64_t begin = begin_of(part), size = begin_of(part + 1) - begin;
+    const int64_t whole = size / Grains::kWhole, rest = size % Grains::kWhole;
+    const auto bound = [&](int64_t end) {
+      return begin + whole * end + rest * end / Grains::kWhole;
+    };
     for (int grain;
-         (grain = cursor[part].next.fetch_add(1, std::memory_order_relaxed)) < kGrains;) {
-      const int64_t index = int64_t(part) * kGrains + grain;
-      if (bound(index) < bound(index + 1)) task(context, bound(index), bound(index + 1));
+         (grain = cursor[part].next.fetch_add(1, std::memory_order_relaxed)) < grains->count;) {
+      const int64_t from = bound(grains->end[grain]), to = bound(grains->end[grain + 1]);
+      if (from < to) task(context, from, to);
     }
   }
 
@@ -84,13 +100,15 @@ void await_change(const std::atomic<T>& value, T old) {
 class Pool {
  public:
   /// False where the pool is busy with another thread's call, or this is a call from inside one.
-  bool run(Task task, const void* context, int64_t tasks, int threads) {
+  bool run(Task task, const void* context, int64_t tasks, int64_t bytes, int threads) {
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
     const int parts = std::min(threads, 1 + grow(threads - 1));
     job_.task = task;
     job_.context = context;
     job_.tasks = tasks;
     job_.parts = parts;
+    const bool is_large = bytes / parts >= kBytesOfLarge && tasks / parts >= kTasksOfLarge;
+    job_.grains = is_large ? &kShrinking : &kEqual;
     for (int part = 0; part < parts; ++part)
       job_.cursor[part].next.store(0, std::memory_order_relaxed);
     gate_.store(kOpen, std::memory_order_release);
@@ -253,7 +271,7 @@ void parallel_ranges(int64_t tasks, int64_t bytes, Task task, const void* contex
   if (tasks <= 0) return;
   const int64_t useful = std::min(tasks, bytes / kBytesPerThread);
   const int threads = int(std::min<int64_t>(num_threads(), useful));
-  if (threads > 1 && pool()->run(task, context, tasks, threads)) return;
+  if (threads > 1 && pool()->run(task, context, tasks, bytes, threads)) return;
   task(context, 0, tasks);
   fence_stores();
 }
