@@ -11,12 +11,23 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// A group's part of its formula.
+struct GroupFormula {
+  float pivot, factor, shift;
+  bool is_near;  // and its activation plain
+};
+
 /// y = (x * factor + shift) * scale + bias with a scale and a bias for each position.
 struct NearAffineFormula {
   static constexpr bool kIsShort = true;
   Floats factor, shift;
   const float *scale, *bias;
 
+  NearAffineFormula(const GroupFormula& g, const float* s, const float* b)
+      : factor(broadcast(g.factor)),
+        shift(fused(broadcast(-g.pivot), factor, broadcast(g.shift))),
+        scale(s),
+        bias(b) {}
   template <class Lanes>
   Floats operator()(Floats x, int64_t i, Lanes m) const {
     return fused(fused(x, factor, shift), load_wide(scale + i, m), load_wide(bias + i, m));
@@ -106,12 +117,6 @@ void apply_near(const Activation& f, T* y, const T* x, int64_t n, const Formula&
   apply_formula(y, x, n, formula, Floor(f), flow);
 }
 
-/// A group's part of its formula.
-struct GroupFormula {
-  float pivot, factor, shift;
-  bool is_near;  // and its activation plain
-};
-
 /// Rows of whole floats wait for memory whatever is computed; halves wait for conversions.
 template <class T>
 constexpr bool kHasNearRows = kIsHalf<T>;
@@ -165,13 +170,9 @@ struct RowBatch {
 };
 
 /// Chooses among activations before it goes from row to row, since rows may be short.
-template <bool kIsIdentityApart, class Batch, class FormulaOf>
+template <class Batch, class FormulaOf>
 void apply_rows(const Activation& f, const Batch& rows, const FormulaOf& formula_of) {
-  if (kIsIdentityApart && f.kind == ActivationKind::identity)
-    rows.for_rows([&](const auto& r, auto flow) {
-      apply_formula(r.y, r.x, rows.n, formula_of(r.formula), Nothing{}, flow);
-    });
-  else if (f.kind == ActivationKind::swish)
+  if (f.kind == ActivationKind::swish)
     rows.for_rows([&](const auto& r, auto flow) {
       apply_formula(r.y, r.x, rows.n, formula_of(r.formula), Swish(f), flow);
     });
@@ -188,24 +189,19 @@ void apply_rows(const Activation& f, const Batch& rows, const FormulaOf& formula
 /// The same with the formula that suits a row best.
 template <class T, int kMost>
 [[gnu::noinline]] void apply_batch(const Activation& f, const RowBatch<T, kMost>& rows) {
-  constexpr bool kIsNarrow = kIsHalf<T> && kFloats == 16;
   if (!rows.bias)
-    return apply_rows<kIsNarrow>(f, rows, [&](const GroupFormula& g) {
+    return apply_rows(f, rows, [&](const GroupFormula& g) {
       return ScaledFormula{broadcast(g.factor), rows.scale};
     });
   const auto affine = [&](const GroupFormula& g) {
     return AffineFormula{broadcast(g.pivot), broadcast(g.factor), broadcast(g.shift), rows.scale,
                          rows.bias};
   };
-  if (!kHasNearRows<T> || f.kind != ActivationKind::identity)
-    return apply_rows<false>(f, rows, affine);
+  if (!kHasNearRows<T> || f.kind != ActivationKind::identity) return apply_rows(f, rows, affine);
   rows.for_rows([&](const auto& r, auto flow) {
-    const GroupFormula& g = r.formula;
-    if (!g.is_near) return apply_rows<false>(f, rows.only(r), affine);
-    const Floats factor = broadcast(g.factor),
-                 shift = fused(broadcast(-g.pivot), factor, broadcast(g.shift));
-    apply_formula(r.y, r.x, rows.n, NearAffineFormula{factor, shift, rows.scale, rows.bias},
-                  Nothing{}, flow);
+    if (!r.formula.is_near) return apply_rows(f, rows.only(r), affine);
+    apply_formula(r.y, r.x, rows.n, NearAffineFormula(r.formula, rows.scale, rows.bias), Nothing{},
+                  flow);
   });
 }
 

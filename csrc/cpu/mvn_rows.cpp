@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "cpu/mvn_near.h"
+#include "cpu/mvn_lean.h"
+#include "cpu/mvn_packed.h"
 #include "cpu/mvn_shared.h"
-#include "cpu/mvn_sums.h"
 #include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -16,14 +16,17 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 constexpr int64_t kShortestPiece = 16;   // of a row that stands in several places
-constexpr int64_t kMostRows = 16;        // summed before any of them is written
 constexpr int64_t kBackBytes = 1 << 20;  // of x that are written forwards after reading it all
 /// Bytes of x in a batch. With more of it reading no longer overlaps writing, unless it is ahead.
 template <class T>
 constexpr int64_t kBatchBytes = kIsHalf<T> ? 16384 : 4096;
+/// The same of rows without an activation that share scale and bias.
+template <class T>
+constexpr int64_t kLeanBytes = kIsHalf<T> ? 4096 : 1024;
 /// Bytes of rows whose shared scale and bias leave the first-level cache. A few of these rows are
 /// written in turns of kColumns elements.
-constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 4, kLongBatchBytes = 1 << 19;
+constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 8, kLongBatchBytes = 1 << 19;
+constexpr int64_t kMostConvertedRows = 4;  // the same where scale or bias is converted each time
 /// Bytes of a row that are read ahead while another is summed and written, if it has kFewestAhead
 /// elements. Only conversions leave room for it.
 template <class T>
@@ -40,20 +43,20 @@ class PackedRows {
         y_(static_cast<T*>(y)),
         scale_(scale, plan.scale_dtype, &kOne),
         bias_(bias, plan.bias_dtype, &kZero),
-        shared_scale_(scale_, plan, &MvnAxis::scale),
-        shared_bias_(bias_, plan, &MvnAxis::bias),
-        x_rank_(join_for_x(plan.reduced, plan.reduced_rank, x_axes_)),
-        chunks_((plan.group_size + kStretch - 1) / kStretch),
+        sums_(plan, x_),
         is_streamed_(streams()),
+        shared_scale_(scale_, plan, &MvnAxis::scale, head()),
+        shared_bias_(bias_, plan, &MvnAxis::bias, head()),
+        chunks_(sums_.chunks()),
         is_converted_(shared_scale_.is_in_parts() || shared_bias_.is_in_parts()) {
     const int64_t row_bytes = plan.group_size * int64_t(sizeof(T));
     const bool is_long =
         row_bytes >= kLongBytes && (shared_scale_.exists() || shared_bias_.exists());
-    batch_ = is_converted_ ? kMostLongRows
+    batch_ = is_converted_ ? kMostConvertedRows
              : is_long     ? std::clamp<int64_t>(kLongBatchBytes / row_bytes, 1, kMostLongRows)
                            : std::clamp<int64_t>(kBatchBytes<T> / row_bytes, 1, kMostRows);
     columns_ = is_long && batch_ > 1 ? kColumns : plan.group_size;
-    const bool is_read_ahead = is_streamed_ && plan.kept_rank == 1 && x_rank_ == 1 &&
+    const bool is_read_ahead = is_streamed_ && plan.kept_rank == 1 && sums_.is_in_one_piece() &&
                                plan.group_size >= kFewestAhead && row_bytes <= kMostAhead<T>;
     ahead_ = is_read_ahead ? plan.kept[0].x * batch_ : 0;
   }
@@ -63,13 +66,14 @@ class PackedRows {
     parallel_for(plan_.groups, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       Buffers buffers(*this);
       Walk group(plan_.kept, plan_.kept_rank, begin);
+      if (is_lean(buffers)) return run_lean(group.offsets(), end - begin, buffers);
       for (int64_t g = begin; g < end; g += batch_)
         run_batch(group, std::min(batch_, end - g), end - g - batch_, buffers);
     });
   }
 
  private:
-  using Sums = GroupSums<kMostRows>;
+  using Sums = typename PackedSums<T>::Sums;
 
   /// One thread's space for what is not packed floats already, and where a batch stands.
   struct Buffers {
@@ -86,91 +90,45 @@ class PackedRows {
     }
   };
 
+  /// Whether rows stand at equal distances, have no activation and share scale and bias. Short rows
+  /// of halves are better summed and finished many at once, and where rows begin anywhere in a
+  /// line, two vectors of halves that make up one would be written long after each other.
+  bool is_lean(const Buffers& buffers) const {
+    const int64_t n = plan_.group_size;
+    return plan_.kept_rank == 1 && plan_.reduced_rank == 1 && sums_.is_in_one_piece() &&
+           plan_.activation.kind == ActivationKind::identity && buffers.shared_scale.row &&
+           (buffers.shared_bias.row || !has_bias_row()) &&
+           (!kIsHalf<T> || (n >= kFewestAhead && n % 32 == 0));
+  }
+
+  void run_lean(const Offsets& at, int64_t count, const Buffers& buffers) const {
+    const int64_t row_bytes = plan_.group_size * int64_t(sizeof(T));
+    const bool are_in_turns = columns_ < plan_.group_size;
+    typename LeanRows<T>::Plan lean = {plan_, plan_.kept[0].x, plan_.kept[0].y};
+    lean.scale = buffers.shared_scale.row;
+    lean.bias = has_bias_row() ? buffers.shared_bias.row : nullptr;
+    lean.rows = are_in_turns
+                    ? batch_
+                    : std::clamp<int64_t>(kLeanBytes<T> / row_bytes, 1, LeanRows<T>::kMost);
+    lean.columns = columns_;
+    lean.is_streamed = is_streamed_;
+    lean.is_read_ahead = kIsHalf<T>
+                             ? ahead_ != 0
+                             : is_streamed_ && !are_in_turns && plan_.group_size >= kFewestAhead;
+    LeanRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
+  }
+
+  /// Elements of a row before the first line of y, or -1 where rows differ.
+  int64_t head() const {
+    if (!is_streamed_) return 0;
+    return plan_.group_size * int64_t(sizeof(T)) % 64 ? -1 : to_line(y_);
+  }
+
   bool streams() const {
     const int64_t piece = inner_.size * int64_t(sizeof(T));
     const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0;
     return (piece >= 2048 || has_whole_lines) &&
            is_copy_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
-  }
-
-  /// A pivot from the first numbers of a group, or from eight places of a large one. As powers of
-  /// two of them are averaged, the guess at the mean of a constant group is exact.
-  float guess(const Offsets& group) const {
-    if (!plan_.use_mean) return 0;
-    const int64_t places = chunks_ > 4 ? 8 : 1, step = plan_.group_size / places;
-    float sum = 0;
-    for (int64_t k = 0; k < places; ++k) {
-      const Floats v = load_wide(x_ + x_offset(group, k * step), Whole{});
-      sum += (v[0] + v[2]) + (v[1] + v[3]);
-    }
-    return guess_of(double(sum), 0.25 / double(places));
-  }
-
-  /// The same of up to kFloats groups of one chunk each, a group to a lane.
-  Floats guesses(const Offsets* group, int64_t count) const {
-    Floats first[kFloats];
-    for (int64_t i = 0; i < kFloats; ++i)
-      first[i] = i < count ? load_wide(x_ + x_offset(group[i], 0), Partial{4}) : Floats{};
-    return guesses_of(sums_of_lanes(first), 0.25f);
-  }
-
-  /// Where kShortestPiece elements stand together in x, near a position of the group.
-  int64_t x_offset(const Offsets& group, int64_t position) const {
-    if (x_rank_ == 1) return group.x + position;
-    return Walk(x_axes_, x_rank_ - 1, position / x_axes_[x_rank_ - 1].size, group).offsets().x;
-  }
-
-  [[gnu::always_inline]] RowSums sums_of_chunk(const Offsets& group, int64_t c, float guess,
-                                               int64_t ahead = 0) const {
-    const int64_t first = c * kStretch, n = std::min(kStretch, plan_.group_size - first);
-    if (x_rank_ > 1) return sums_of_pieces(group, first, n, guess);
-    RowSums sums;  // in registers, since nothing takes its address
-    sums.add(x_ + group.x + first, n, broadcast(guess), plan_.use_mean, kMostAhead<T> ? ahead : 0);
-    return sums;
-  }
-
-  [[gnu::noinline]] RowSums sums_of_pieces(const Offsets& group, int64_t first, int64_t n,
-                                           float guess) const {
-    RowSums sums;
-    for_pieces(x_axes_, x_rank_, group, first, n, [&](const Offsets& at, int64_t, int64_t length) {
-      sums.add(x_ + at.x, length, broadcast(guess), plan_.use_mean);
-    });
-    return sums;
-  }
-
-  /// Adds the sums of chunk c of a group to `sum` and `square`.
-  void add_chunk(const Offsets& group, int64_t c, float guess, double& sum, double& square,
-                 int64_t ahead = 0) const {
-    const RowSums sums = sums_of_chunk(group, c, guess, ahead);
-    sum += sum_of_lanes(sums.lanes());
-    square += sum_of_lanes(sums.square_lanes());
-  }
-
-  /// Groups of one chunk each: what is computed from their lanes is computed together. Rows are
-  /// still read one after the other, as the processor foresees it.
-  void sum_short_groups(const Offsets* group, int64_t count, int64_t more, Sums& sums) const {
-    for (int64_t first = 0; first < count; first += kFloats) {
-      const int64_t n = std::min(kFloats, count - first);
-      Floats sum[kFloats], square[kFloats];
-      float* const guess = sums.guess + first;
-      store_vector(guess, plan_.use_mean ? guesses(group + first, n) : Floats{});
-      for (int64_t i = 0; i < kFloats; ++i) {
-        const RowSums row =
-            i < n ? sums_of_chunk(group[first + i], 0, guess[i], first + i < more ? ahead_ : 0)
-                  : RowSums{};
-        sum[i] = row.lanes();
-        square[i] = row.square_lanes();
-      }
-      store_doubles(sums.sum + first, sums_of_lanes(sum));
-      store_doubles(sums.square + first, sums_of_lanes(square));
-    }
-  }
-
-  void sum_group(const Offsets& group, Sums& sums, int64_t i, int64_t ahead = 0) const {
-    double sum = 0, square = 0;
-    for (int64_t c = 0; c < chunks_; ++c) add_chunk(group, c, sums.guess[i], sum, square, ahead);
-    sums.sum[i] = sum;
-    sums.square[i] = square;
   }
 
   /// `more` groups of this thread follow the batch.
@@ -185,7 +143,7 @@ class PackedRows {
     if (!finish_batch(at, count, more, sums, coefficients))
       for (int64_t i = 0; i < count; ++i) {
         if (sums.correct_guess(plan_, i)) continue;
-        sum_group(at[i], sums, i);
+        sums_.add_group(at[i], 0, sums, i);
         sums.finish_surely(plan_, i, coefficients);
       }
     write_batch(count, more, coefficients, buffers);
@@ -246,12 +204,12 @@ class PackedRows {
   bool finish_batch(const Offsets* at, int64_t count, int64_t more, Sums& sums,
                     Coefficients<kMostRows>& coefficients) const {
     if (chunks_ == 1 && count >= kFloats / 2) {
-      sum_short_groups(at, count, more, sums);
+      sums_.add_short_groups(at, count, more, ahead_, sums);
       return sums.finish(plan_, count, coefficients);
     }
     for (int64_t i = 0; i < count; ++i) {
-      sums.guess[i] = guess(at[i]);
-      sum_group(at[i], sums, i, i < more ? ahead_ : 0);
+      sums.guess[i] = sums_.guess(at[i]);
+      sums_.add_group(at[i], i < more ? ahead_ : 0, sums, i);
     }
     return sums.finish_singly(plan_, count, coefficients);
   }
@@ -263,7 +221,7 @@ class PackedRows {
     const std::unique_ptr<Coefficients<kMostRows>[]> coefficients(
         new Coefficients<kMostRows>[size_t(plan_.groups)]);
     const std::unique_ptr<double[]> parts(new double[size_t(2 * tasks)]);
-    for (int64_t g = 0; g < plan_.groups; ++g) sums[size_t(g)].guess[0] = guess(offsets(g));
+    for (int64_t g = 0; g < plan_.groups; ++g) sums[size_t(g)].guess[0] = sums_.guess(offsets(g));
     sum_parts(sums.get(), parts.get());
     std::vector<bool> is_good(size_t(plan_.groups), true);
     bool are_good = true;
@@ -287,7 +245,7 @@ class PackedRows {
         const int64_t g = task / chunks_;
         double* part = parts + 2 * task;
         part[0] = part[1] = 0;
-        add_chunk(offsets(g), task % chunks_, sums[g].guess[0], part[0], part[1]);
+        sums_.add_chunk(offsets(g), task % chunks_, sums[g].guess[0], 0, part[0], part[1]);
       }
     });
     for (int64_t g = 0; g < plan_.groups; ++g) {
@@ -362,11 +320,11 @@ class PackedRows {
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
+  PackedSums<T> sums_;
+  bool is_streamed_;
   SharedRow<T> shared_scale_, shared_bias_;
-  MvnAxis x_axes_[kMaxRank];
-  int x_rank_;
   int64_t chunks_;
-  bool is_streamed_, is_converted_;  // scale or bias, for every batch
+  bool is_converted_;        // scale or bias, for every batch
   int64_t batch_, columns_;  // rows that are read before they are written, and in what parts
   int64_t ahead_;            // from a row to the one that is read ahead, or 0
 };

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cpu/mvn_parts.h"
+#include "cpu/stream.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -21,18 +22,26 @@ class SharedRow {
     const float* at(int64_t position) const { return row + (position - first); }
   };
 
-  /// `stride` of `plan` is that of `p`.
-  SharedRow(const Parameter<T>& p, const MvnPlan& plan, int64_t MvnAxis::* stride) : p_(p) {
+  /// `stride` of `plan` is that of `p`. Position `head` is where vectors begin, if that is the same
+  /// in all groups: the row is to begin a line there.
+  SharedRow(const Parameter<T>& p, const MvnPlan& plan, int64_t MvnAxis::* stride, int64_t head)
+      : p_(p) {
     if (plan.reduced_rank != 1) return;
     for (int d = 0; d < plan.kept_rank; ++d)
       if (plan.kept[d].*stride) return;
     size_ = plan.group_size;
     stride_ = plan.reduced[0].*stride;
-    const bool is_in_place = p.is_wide && stride_ == 1;
-    const int64_t most = plan.groups < kManyGroups ? kMostRoom / 4 : kMostRoom;
-    if (stride_ == 0 || (!is_in_place && size_ > most)) return;
-    if (!is_in_place) room_.reset(new float[size_t(size_)]);
-    whole_.row = p.row(0, stride_, size_, room_.get());
+    const bool is_in_place = p.is_wide && stride_ == 1, are_many = plan.groups >= kManyGroups;
+    if (stride_ == 0 || (!is_in_place && size_ > (are_many ? kMostRoom : kMostRoom / 4))) return;
+    const auto* const given = is_in_place ? static_cast<const float*>(p.data) : nullptr;
+    const bool is_in_phase = head < 0 || bytes_to_line(given + head) == 0;
+    if (is_in_place && (is_in_phase || !are_many || size_ > kMostMoved)) {
+      whole_.row = given;
+      return;
+    }
+    room_.reset(new float[size_t(size_) + 16]);
+    float* const row = room_.get() + bytes_to_line(room_.get() + std::max<int64_t>(head, 0)) / 4;
+    whole_.row = p.copy(0, stride_, size_, row);
   }
 
   bool exists() const { return stride_ != 0; }
@@ -50,6 +59,7 @@ class SharedRow {
  private:
   /// More floats cost more page faults than few groups cost conversions.
   static constexpr int64_t kMostRoom = 65536, kManyGroups = 64;
+  static constexpr int64_t kMostMoved = 16384;  // floats that are copied to begin a line
 
   const Parameter<T>& p_;
   int64_t size_ = 0, stride_ = 0;

@@ -25,6 +25,35 @@ inline Floats guesses_of(Floats sum, float share) {
   return guess - guess == 0 ? guess : Floats{};
 }
 
+constexpr double kMost32 = std::numeric_limits<float>::max();
+
+/// Whether a guess was within two deviations of the mean, as far as that is known: squares may
+/// overflow where only the mean is wanted.
+template <class D>
+inline auto is_near(D delta, D variance) {
+  return (delta * delta <= 4 * variance) & (variance < kMost32);
+}
+
+/// D is double or a vector of them, F float or as many. Returns whether the guess was within two
+/// deviations of the mean: the sum of squares about it is then at most five times that about the
+/// mean, and loses as many units in the last place. NaN and infinities fail.
+template <class D, class F>
+inline auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot, F& factor,
+                         F& shift, F& near) {
+  const auto n = double(plan.group_size);
+  const D zero = {}, one = zero + 1;
+  const D delta = plan.use_mean ? D(sum / n) : zero;
+  const D variance = fused(-delta, delta, square / n);
+  const D mean = as_doubles(guess) + delta;
+  const D inverse = plan.use_variance ? D(one / root(variance + double(plan.epsilon))) : one;
+  pivot = as_floats(mean);
+  factor = as_floats(inverse);
+  const D rest = as_doubles(pivot) - mean;
+  shift = as_floats(rest == 0 ? zero : D(rest * inverse));
+  near = as_floats((mean * mean <= 16 * variance) & (variance < kMost32) ? one : zero);
+  return is_near(delta, variance);
+}
+
 /// What normalizing needs of kMost groups: (x - pivot) * factor + shift. `near` is 1 where the mean
 /// is within four deviations of 0: x * factor + (shift - pivot * factor), rounded as numbers up to
 /// 4 are, is then off by less than the sums may be.
@@ -86,40 +115,23 @@ struct GroupSums {
     result.shift[i] = n.delta == 0 ? 0 : -n.delta * n.factor;
     result.near[i] = 0;
   }
-
- private:
-  /// D is double or a vector of them, F float or as many. Returns whether the guess was within two
-  /// deviations of the mean: the sum of squares about it is then at most five times that about the
-  /// mean, and loses as many units in the last place. NaN and infinities fail.
-  template <class D, class F>
-  static auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot, F& factor,
-                           F& shift, F& near) {
-    const auto n = double(plan.group_size);
-    const D zero = {}, one = zero + 1;
-    const D delta = plan.use_mean ? D(sum / n) : zero;
-    const D variance = fused(-delta, delta, square / n);
-    const D mean = as_doubles(guess) + delta;
-    const D inverse = plan.use_variance ? D(one / root(variance + double(plan.epsilon))) : one;
-    pivot = as_floats(mean);
-    factor = as_floats(inverse);
-    const D rest = as_doubles(pivot) - mean;
-    shift = as_floats(rest == 0 ? zero : D(rest * inverse));
-    near = as_floats((mean * mean <= 16 * variance) & (variance < kMost32) ? one : zero);
-    return is_near(delta, variance);
-  }
-
-  /// Whether a guess was within two deviations of the mean, as far as that is known: squares may
-  /// overflow where only the mean is wanted.
-  template <class D>
-  static auto is_near(D delta, D variance) {
-    return (delta * delta <= 4 * variance) & (variance < kMost32);
-  }
-
-  static constexpr double kMost32 = std::numeric_limits<float>::max();
 };
 
 /// The longest stretch of a row whose sums stay in float: chains of at most 128 additions.
 constexpr int64_t kStretch = 4096;
+
+/// Four sums in turn, as if vectors began where the row does.
+struct TurnedSums {
+  Floats v[4] = {};
+
+  /// Vectors began `lead` elements before the row, and so did each lane's number.
+  void turn(int64_t lead) {
+    const LaneIndices from = kLaneIndices + int32_t(lead);
+    const Floats first = v[0];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) v[k] = __builtin_shuffle(v[k], k < 3 ? v[k + 1] : first, from);
+  }
+};
 
 /// Sums over a row of up to kStretch elements at a time.
 struct RowSums {
@@ -133,10 +145,6 @@ struct RowSums {
     // Copies that stay in registers.
     Floats s0 = sum[0], s1 = sum[1], q0 = square[0], q1 = square[1], s2 = {}, s3 = {}, q2 = {},
            q3 = {};
-    const auto step = [](Floats d, Floats& s, Floats& q) {
-      s += d;
-      q = fused(d, d, q);
-    };
     const auto fetch = [&](int64_t i) {
       if (ahead)
         for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
@@ -161,19 +169,62 @@ struct RowSums {
       step(load_wide(x + i + 2 * kFloats, Whole{}) - guess, s2, q2);
       step(load_wide(x + i + 3 * kFloats, Whole{}) - guess, s3, q3);
     }
-    for (; i + kFloats <= n; i += kFloats) step(load_wide(x + i, Whole{}) - guess, s0, q0);
-    if (i < n) {
-      const Partial m{n - i};
-      step(select(m, load_wide(x + i, m), guess) - guess, s1, q1);
-    }
+    add_rest(x + i, n - i, guess, s0, q0, s1, q1);
     sum[0] = s0 + s2;
     sum[1] = s1 + s3;
     square[0] = q0 + q2;
     square[1] = q1 + q3;
   }
 
+  /// The same sums of a row that is the first, from whole lines: reading vectors that stand in two
+  /// of them takes twice as long.
+  [[gnu::always_inline]] void begin(const float* x, int64_t n, Floats guess, bool use_mean) {
+    const int64_t head = (int64_t(-reinterpret_cast<uintptr_t>(x)) & (kVectorBytes - 1)) / 4,
+                  four = 4 * kFloats, whole = n / four * four;
+    if (head == 0 || whole == 0) return add(x, n, guess, use_mean);
+    TurnedSums s, q;
+    const int64_t lead = kFloats - head, last = whole - kFloats + head;
+    const LaneIndices to = kLaneIndices - int32_t(lead);  // modulo kFloats
+    step(__builtin_shuffle(select(Partial{head}, load_wide(x, Partial{head}), guess), to) - guess,
+         s.v[0], q.v[0]);
+    int64_t i = head;
+    for (; i + four <= whole; i += four)
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k)
+        step(load_wide(x + i + k * kFloats, Whole{}) - guess, s.v[(k + 1) % 4], q.v[(k + 1) % 4]);
+#pragma GCC unroll 4
+    for (int k = 1; k < 4; ++k, i += kFloats)
+      step(load_wide(x + i, Whole{}) - guess, s.v[k], q.v[k]);
+    step(select(Partial{lead}, load_wide(x + last, Partial{lead}), guess) - guess, s.v[0], q.v[0]);
+    s.turn(lead);
+    q.turn(lead);
+    add_rest(x + whole, n - whole, guess, s.v[0], q.v[0], s.v[1], q.v[1]);
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+      sum[k] = s.v[k] + s.v[k + 2];
+      square[k] = q.v[k] + q.v[k + 2];
+    }
+  }
+
   Floats lanes() const { return sum[0] + sum[1]; }
   Floats square_lanes() const { return square[0] + square[1]; }
+
+ private:
+  static void step(Floats d, Floats& s, Floats& q) {
+    s += d;
+    q = fused(d, d, q);
+  }
+
+  /// What does not make up four vectors.
+  template <class T>
+  [[gnu::always_inline]] static void add_rest(const T* x, int64_t n, Floats guess, Floats& s0,
+                                              Floats& q0, Floats& s1, Floats& q1) {
+    int64_t i = 0;
+    for (; i + kFloats <= n; i += kFloats) step(load_wide(x + i, Whole{}) - guess, s0, q0);
+    if (i == n) return;
+    const Partial m{n - i};
+    step(select(m, load_wide(x + i, m), guess) - guess, s1, q1);
+  }
 };
 
 /// Rows to read ahead, in the order of memory: the processor foresees that, but not lines of

@@ -1,0 +1,194 @@
+// Packed rows at equal distances that share scale and bias: a few are read, then written.
+#pragma once
+
+#include "cpu/mvn_near.h"
+#include "cpu/mvn_sums.h"
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Rows of plan.group_size elements without an activation.
+template <class T>
+class LeanRows {
+ public:
+  static constexpr int64_t kMost = 8;
+
+  /// What all rows have in common.
+  struct Plan {
+    const MvnPlan& plan;
+    int64_t x_step, y_step;                         // elements from a row to the next one
+    const float *scale = nullptr, *bias = nullptr;  // of which only the bias may stay null
+    int64_t rows = 1, columns = 0;  // that are read before they are written, in turns of columns
+    bool is_streamed = false, is_read_ahead = false;
+  };
+
+  LeanRows(const Plan& plan, const T* x, T* y)
+      : p_(plan), n_(plan.plan.group_size), use_mean_(plan.plan.use_mean), x_(x), y_(y) {}
+
+  /// Rows [0, count).
+  void run(int64_t count) {
+    for (; count > 0; count -= p_.rows) {
+      const int64_t now = std::min(p_.rows, count), more = std::min(p_.rows, count - now);
+      for (int64_t i = 0; i < now; ++i) formula_[i] = read(x_ + i * p_.x_step, i < more);
+      write(now, more);
+      x_ += now * p_.x_step;
+      y_ += now * p_.y_step;
+    }
+    flush(y_ - p_.y_step);
+  }
+
+ private:
+  /// Elements from a row to the one that is read ahead meanwhile, or 0.
+  int64_t ahead(bool is_there) const {
+    return is_there && p_.is_read_ahead ? p_.rows * p_.x_step : 0;
+  }
+
+  /// Sums over a row, which are returned in registers.
+  struct Pair {
+    double sum, square;
+  };
+
+  /// What stands `ahead` of the row is read ahead, if not 0; of halves, since only their
+  /// conversions leave room for it.
+  [[gnu::noinline]] Pair sums_of(const T* row, float guess, int64_t ahead) const {
+    Pair result = {};
+    for (int64_t i = 0; i < n_; i += kStretch) {
+      const int64_t n = std::min(kStretch, n_ - i);
+      RowSums sums;  // in registers, since nothing takes its address
+      if constexpr (kIsHalf<T>)
+        sums.add(row + i, n, broadcast(guess), use_mean_, ahead);
+      else
+        sums.begin(row + i, n, broadcast(guess), use_mean_);
+      result.sum += sum_of_lanes(sums.lanes());
+      result.square += sum_of_lanes(sums.square_lanes());
+    }
+    return result;
+  }
+
+  GroupFormula read(const T* row, bool is_one_ahead) const {
+    const float guess = use_mean_ ? guess_at(row, n_ <= 4 * kStretch ? 1 : 8) : 0;
+    const Pair sums = sums_of(row, guess, ahead(is_one_ahead));
+    GroupFormula f;
+    float near;
+    const bool is_good =
+        finish_lanes(p_.plan, sums.sum, sums.square, guess, f.pivot, f.factor, f.shift, near);
+    f.is_near = near != 0;
+    if (is_good || !use_mean_) return f;
+    return read_again(row, guess_of(double(guess) + sums.sum / double(n_), 1));
+  }
+
+  float guess_at(const T* row, int64_t places) const {
+    float sum = 0;
+    for (int64_t k = 0; k < places; ++k) {
+      const Floats v = load_wide(row + k * (n_ / places), Whole{});
+      sum += (v[0] + v[2]) + (v[1] + v[3]);
+    }
+    return guess_of(double(sum), 0.25 / double(places));
+  }
+
+  /// The formula about the mean, since the guessed pivot was far from it.
+  [[gnu::noinline]] GroupFormula read_again(const T* row, float mean) const {
+    GroupSums<kDoubles> sums;
+    Coefficients<kDoubles> c;
+    sums.guess[0] = mean;
+    const Pair pair = sums_of(row, mean, 0);
+    sums.sum[0] = pair.sum;
+    sums.square[0] = pair.square;
+    sums.finish_surely(p_.plan, 0, c);
+    return {c.pivot[0], c.factor[0], c.shift[0], false};
+  }
+
+  template <class Fn>
+  [[gnu::always_inline]] void with_formula(const GroupFormula& g, const Fn& fn) const {
+    if (!p_.bias) return fn(ScaledFormula{broadcast(g.factor), p_.scale});
+    if constexpr (kHasNearRows<T>)
+      if (g.is_near) return fn(NearAffineFormula(g, p_.scale, p_.bias));
+    fn(AffineFormula{broadcast(g.pivot), broadcast(g.factor), broadcast(g.shift), p_.scale,
+                     p_.bias});
+  }
+
+  /// The rows of a batch; `more` rows that follow are read ahead meanwhile.
+  void write(int64_t count, int64_t more) {
+    for (int64_t first = 0, end; first < n_; first = end) {
+      end = n_ - first < p_.columns + 64 ? n_ : first + p_.columns;
+      for (int64_t i = 0; i < count; ++i)
+        with_formula(formula_[i], [&](const auto& f) {
+          const T* const row = x_ + i * p_.x_step;
+          const int64_t step = ahead(i < more);
+          write_turn(y_ + i * p_.y_step, row, first, end, f, step ? row + step : nullptr);
+        });
+    }
+  }
+
+  /// Elements of a row before its first whole vector.
+  static int64_t head(const T* row) {
+    return int64_t(-reinterpret_cast<uintptr_t>(row) / sizeof(T)) & (kFloats - 1);
+  }
+
+  /// A row's columns between the lines that follow `first` and `end`. What stands before the first
+  /// of all waits for the last turn.
+  template <class Formula>
+  [[gnu::always_inline]] void write_turn(T* y, const T* x, int64_t first, int64_t end,
+                                         const Formula& f, const T* ahead) {
+    const auto line = [&](int64_t i) { return p_.is_streamed ? i + to_line(y + i) : i; };
+    const int64_t lead = p_.is_streamed ? head(y) : 0, begin = first ? line(first) : lead;
+    if (end < n_) return void(write_vectors(y, x, begin, line(end), f, ahead));
+    if (lead) begin_row(y, lead, f(load_wide(x, Partial{lead}), 0, Partial{lead}));
+    end = write_vectors(y, x, begin, n_, f, ahead);
+    carry_count_ = n_ - end;
+    if (carry_count_ == 0) return;
+    const Partial m{carry_count_};
+    carry_ = f(load_wide(x + end, m), end, m);
+    if (!p_.is_streamed || p_.y_step != n_) flush(y);
+  }
+
+  /// What begins a row together with what was left of the one before it, so that no line is written
+  /// in parts: memory would be read for it.
+  [[gnu::always_inline]] void begin_row(T* y, int64_t n, Floats v) {
+    const int64_t rest = kFloats - n;
+    if (carry_count_ == 0) return store_narrow(y, v, Partial{n});
+    const LaneIndices to = kLaneIndices - int32_t(rest);  // modulo kFloats
+    stream_narrow(y - rest, select(Partial{rest}, carry_, __builtin_shuffle(v, to)));
+    carry_count_ = 0;
+  }
+
+  void flush(T* y) {
+    if (carry_count_) store_narrow(y + n_ - carry_count_, carry_, Partial{carry_count_});
+    carry_count_ = 0;
+  }
+
+  /// Whole vectors of [i, end). Returns the end of the last.
+  template <class Formula>
+  [[gnu::always_inline]] int64_t write_vectors(T* y, const T* x, int64_t i, int64_t end,
+                                               const Formula& f, const T* ahead) const {
+    const auto one = [&] {
+      if (i + kFloats > end) return;
+      put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
+      i += kFloats;
+    };
+    if (!p_.is_streamed) {
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
+    } else {
+      if (!kIsLine<T> && to_line(y + i) > 0) one();
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
+    }
+    one();
+    return i;
+  }
+
+  const Plan& p_;
+  const int64_t n_;
+  const bool use_mean_;
+  const T* x_;  // of the batch
+  T* y_;
+  GroupFormula formula_[kMost];
+  Floats carry_ = {};  // the results at the end of a row that do not fill a vector
+  int64_t carry_count_ = 0;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif

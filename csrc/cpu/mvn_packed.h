@@ -1,0 +1,123 @@
+// Sums over groups that are packed in memory, at least in pieces.
+#pragma once
+
+#include "cpu/mvn_parts.h"
+#include "cpu/mvn_sums.h"
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+constexpr int64_t kMostRows = 16;  // summed before any of them is written
+
+/// Groups of a plan in chunks of kStretch elements. What stands `ahead` elements after a group of
+/// halves is read ahead, if not 0: only conversions leave room for it.
+template <class T>
+class PackedSums {
+ public:
+  using Sums = GroupSums<kMostRows>;
+
+  PackedSums(const MvnPlan& plan, const T* x)
+      : plan_(plan),
+        x_(x),
+        x_rank_(join_for_x(plan.reduced, plan.reduced_rank, x_axes_)),
+        chunks_((plan.group_size + kStretch - 1) / kStretch) {}
+
+  int64_t chunks() const { return chunks_; }
+  bool is_in_one_piece() const { return x_rank_ == 1; }
+
+  /// A pivot from the first numbers of a group, or from eight places of a large one. As powers of
+  /// two of them are averaged, the guess at the mean of a constant group is exact.
+  float guess(const Offsets& group) const {
+    if (!plan_.use_mean) return 0;
+    const int64_t places = chunks_ > 4 ? 8 : 1, step = plan_.group_size / places;
+    float sum = 0;
+    for (int64_t k = 0; k < places; ++k) {
+      const Floats v = load_wide(x_ + x_offset(group, k * step), Whole{});
+      sum += (v[0] + v[2]) + (v[1] + v[3]);
+    }
+    return guess_of(double(sum), 0.25 / double(places));
+  }
+
+  /// Adds the sums of chunk c of a group to `sum` and `square`.
+  void add_chunk(const Offsets& group, int64_t c, float guess, int64_t ahead, double& sum,
+                 double& square) const {
+    const RowSums sums = sums_of_chunk(group, c, guess, ahead);
+    sum += sum_of_lanes(sums.lanes());
+    square += sum_of_lanes(sums.square_lanes());
+  }
+
+  /// Group i of `sums`, about its guess.
+  void add_group(const Offsets& group, int64_t ahead, Sums& sums, int64_t i) const {
+    double sum = 0, square = 0;
+    for (int64_t c = 0; c < chunks_; ++c) add_chunk(group, c, sums.guess[i], ahead, sum, square);
+    sums.sum[i] = sum;
+    sums.square[i] = square;
+  }
+
+  /// Groups of one chunk each: what is computed from their lanes is computed together. Rows are
+  /// still read one after the other, as the processor foresees it. `more` groups follow.
+  void add_short_groups(const Offsets* group, int64_t count, int64_t more, int64_t ahead,
+                        Sums& sums) const {
+    for (int64_t first = 0; first < count; first += kFloats) {
+      const int64_t n = std::min(kFloats, count - first);
+      Floats sum[kFloats], square[kFloats];
+      float* const guess = sums.guess + first;
+      store_vector(guess, plan_.use_mean ? guesses(group + first, n) : Floats{});
+      for (int64_t i = 0; i < kFloats; ++i) {
+        const RowSums row =
+            i < n ? sums_of_chunk(group[first + i], 0, guess[i], first + i < more ? ahead : 0)
+                  : RowSums{};
+        sum[i] = row.lanes();
+        square[i] = row.square_lanes();
+      }
+      store_doubles(sums.sum + first, sums_of_lanes(sum));
+      store_doubles(sums.square + first, sums_of_lanes(square));
+    }
+  }
+
+ private:
+  /// Guesses of up to kFloats groups of one chunk each, a group to a lane.
+  Floats guesses(const Offsets* group, int64_t count) const {
+    Floats first[kFloats];
+    for (int64_t i = 0; i < kFloats; ++i)
+      first[i] = i < count ? load_wide(x_ + x_offset(group[i], 0), Partial{4}) : Floats{};
+    return guesses_of(sums_of_lanes(first), 0.25f);
+  }
+
+  /// Where the elements of a shortest piece stand together in x, near a position of the group.
+  int64_t x_offset(const Offsets& group, int64_t position) const {
+    if (x_rank_ == 1) return group.x + position;
+    return Walk(x_axes_, x_rank_ - 1, position / x_axes_[x_rank_ - 1].size, group).offsets().x;
+  }
+
+  [[gnu::always_inline]] RowSums sums_of_chunk(const Offsets& group, int64_t c, float guess,
+                                               int64_t ahead) const {
+    const int64_t first = c * kStretch, n = std::min(kStretch, plan_.group_size - first);
+    if (x_rank_ > 1) return sums_of_pieces(group, first, n, guess);
+    RowSums sums;  // in registers, since nothing takes its address
+    sums.add(x_ + group.x + first, n, broadcast(guess), plan_.use_mean, kIsHalf<T> ? ahead : 0);
+    return sums;
+  }
+
+  [[gnu::noinline]] RowSums sums_of_pieces(const Offsets& group, int64_t first, int64_t n,
+                                           float guess) const {
+    RowSums sums;
+    for_pieces(x_axes_, x_rank_, group, first, n, [&](const Offsets& at, int64_t, int64_t length) {
+      sums.add(x_ + at.x, length, broadcast(guess), plan_.use_mean);
+    });
+    return sums;
+  }
+
+  const MvnPlan& plan_;
+  const T* x_;
+  MvnAxis x_axes_[kMaxRank];
+  int x_rank_;
+  int64_t chunks_;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif
