@@ -197,3 +197,19 @@ print(total.hexdigest())
 def test_results_past_the_caches_are_the_same() -> None:
     texts = {child_says(SAME, CUDML_STREAM_BYTES=b) for b in ("0", "1000000000000")}
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("window", [(2, 2), (1, 2), (3, 2)])
+@pytest.mark.parametrize("begin", [0, 1, 5])
+def test_pairs_of_neighbours_wherever_the_result_begins(
+    window: tuple[int, int], begin: int
+) -> None:
+    shape = (3, 5, 12, 70)
+    grad = np.arange(3 * 5 * (12 // window[0]) * 35, dtype=np.float32)
+    grad = grad.reshape(3, 5, 12 // window[0], 35)
+    room = np.full(begin + 3 * 5 * 12 * 70 + 40, 7, np.float32)
+    out = room[begin : begin + 3 * 5 * 12 * 70].reshape(shape)
+    cudml.average_pooling_grad(grad, shape, window, window, out=out)
+    shares = grad / np.float32(2 * window[0])
+    assert np.array_equal(out, shares.repeat(window[0], 2).repeat(2, 3))
+    assert (room[:begin] == 7).all() and (room[begin + out.size :] == 7).all()

@@ -256,3 +256,18 @@ def test_gradient_sums_in_single_precision(dtype: str) -> None:
     expected = np.zeros(41)
     expected[20] = np.float32(2068).astype(x.dtype)
     assert result.astype(np.float64).ravel().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("window", [2, 3])
+@pytest.mark.parametrize("special", [None, np.nan, -np.nan, -0.0, np.inf])
+def test_indices_of_halves_are_those_of_floats(window: int, special: float | None) -> None:
+    x = np.random.default_rng(3).integers(-4, 5, (2, 64, 41, 57)).astype(np.float16)
+    if special is not None:
+        x[0, 5, ::7, ::5] = special
+        x[1, 60, 3, 1:] = special
+    geometry = {"window_size": window, "strides": 2, "return_indices": True}
+    y, index = cudml.max_pooling(x, start_padding=window - 2, **geometry)
+    wide, same = cudml.max_pooling(x.astype(np.float32), start_padding=window - 2, **geometry)
+    assert np.array_equal(index, same)
+    assert np.array_equal(y, wide.astype(np.float16), equal_nan=True)
+    assert np.array_equal(np.signbit(y), np.signbit(x.ravel()[index]))

@@ -284,6 +284,9 @@ class AverageBlocks : BlockIo<T, Acc<T>> {
     const Sum* const factors = scratch.factors + column;
     const Sum factor = factors[0];
     if (shape_.side_by_side && shape_.covers == 1) {
+      constexpr int64_t kAhead = 16384;  // bytes; what stands so much further on is fetched
+      for (int64_t i = 0; src != line && i < n; i += 64 / int64_t(sizeof(Sum)))
+        __builtin_prefetch(reinterpret_cast<const char*>(src + i) + kAhead, 0, 2);
       for (int64_t i = 0; i < n; ++i) line[i] = src[i] / factor;
     } else if (shape_.side_by_side) {
       for (int64_t i = 0; i < n; ++i) line[i] = src[i] * factor;
@@ -321,8 +324,14 @@ void gather(const Gather& rows, int64_t bytes) {
 template <class T, class Sum>
 void gather_average(const PoolGradPlan& plan, const void* grad, void* result) {
   if constexpr (std::is_same_v<Sum, Acc<T>>) {
-    if constexpr (!std::is_same_v<T, double>)  // which is rare, and a copy of all this
-      if (AverageRows<T>::fits(plan)) return AverageRows<T>(plan, grad, result).run();
+    if constexpr (!std::is_same_v<T, double>) {  // which is rare, and a copy of all this
+      if (AverageRows<T>::fits(plan)) {
+        if constexpr (kVectorBytes > 16)  // others are kept small
+          if (PairPlanes<T>::fits(plan))
+            return PairPlanes<T>(plan, static_cast<const T*>(grad), static_cast<T*>(result)).run();
+        return AverageRows<T>(plan, grad, result).run();
+      }
+    }
     if (BlockShape::fits(plan)) return AverageBlocks<T>(BlockShape(plan), grad, result).run();
   }
   const AverageGather<T, Sum> base{plan, plan.forward, static_cast<const T*>(grad),

@@ -7,6 +7,7 @@
 
 #include "cpu/line_stream.h"
 #include "cpu/pool_grad_blocks.h"
+#include "cpu/pool_grad_pairs.h"
 #include "cpu/pool_thirds.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -25,7 +26,6 @@ template <class T>
 class AverageRows {
   using Sum = Acc<T>;
   using Sums = Vector<Sum>;
-  using Places = Vector<IntegerLike<Sum>>;
   static constexpr int64_t kStep = kLanes<Sum>;
   static constexpr int64_t kColumns = LineStream::kShort / int64_t(sizeof(T));  // of a task
   static constexpr int64_t kElements = 16384;                                   // of a task
@@ -56,11 +56,10 @@ class AverageRows {
         pitch_((columns_ + reach_ + 2 * kStep) / kStep * kStep),
         late_(std::min(kMostLate, Scratch::kLineRoom / pitch_ - 1)),
         divides_(BlockShape::taps_of_phase(plan.forward) == 1),
+        is_streamed_(is_streamed(plan.forward.batch[0] * plan.forward.batch[1] * y_.in * x_.in *
+                                 int64_t(sizeof(T)))),
         thirds_(has_thirds()),
-        end_(end_of_grad()) {
-    const int64_t elements = plan.forward.batch[0] * plan.forward.batch[1] * y_.in * x_.in;
-    is_streamed_ = is_streamed(elements * int64_t(sizeof(T)));
-  }
+        end_(end_of(plan.forward, grad_, plan.forward.y, &PoolOuter::y, &PoolAxis::out)) {}
 
   void run() const {
     TaskSpace space = plane_tasks(plan_, false, 1);
@@ -159,6 +158,19 @@ class AverageRows {
     }
   }
 
+  /// Room for kColumns elements that belong at dst.
+  T* room_at(T* dst, Scratch& s) const {
+    if (!is_streamed_) return reinterpret_cast<T*>(s.line + Scratch::kLineRoom / 2);
+    s.out.seek(dst);
+    return reinterpret_cast<T*>(s.out.reserve());
+  }
+  void put_room(T* dst, const T* room, int64_t n, Scratch& s) const {
+    if (is_streamed_)
+      s.out.commit(n * int64_t(sizeof(T)));
+    else
+      copy_bytes(dst, room, n * int64_t(sizeof(T)));
+  }
+
   /// Windows of 3 x 3 on planes without gaps, each element below the middle of one.
   bool has_thirds() const {
     const auto suits = [](const PoolAxis& a) {
@@ -168,16 +180,6 @@ class AverageRows {
            plan_.result.space[1] == x_.in;
   }
   int64_t segment() const { return std::max<int64_t>(1, 16 * kStep / x_.in) * x_.in; }
-
-  /// One element behind the last of a plane's gradients that may be read: of the next ones too.
-  const T* end_of_grad() const {
-    const PoolPlan& f = plan_.forward;
-    int64_t last = 0;
-    for (int i = 0; i < f.outer_rank; ++i) last += (f.outer[i].size - 1) * f.outer[i].y;
-    for (int i = 0; i < 2; ++i) last += (f.batch[i] - 1) * f.y.batch[i];
-    for (int i = 0; i < 3; ++i) last += (f.axis[i].out - 1) * f.y.space[i];
-    return grad_ + last + 1;
-  }
 
   /// Rows that three rows of windows cover follow each other: columns are joined in registers.
   void join_neighbours(const Task& task, Scratch& s) const {
@@ -207,19 +209,14 @@ class AverageRows {
     SharesOf<T> op;
     op.factor = factors_of(s.counted[size_t(rows.first - s.first_row)], s)[s.from];
     T* const dst = result_ + task.x + y * x_.in;
-    if (is_streamed_) s.out.seek(dst);
-    T* const to = is_streamed_ ? reinterpret_cast<T*>(s.out.reserve())
-                               : reinterpret_cast<T*>(s.line + Scratch::kLineRoom / 2);
+    T* const to = room_at(dst, s);
     const T* const next = src[2] + kAhead / int64_t(sizeof(T));
     const LineTaps<SharesOf<T>> taps{src, 3, n, x_.in, segment(), s.numbers, end_};
     join_thirds<3>(op, taps, [=](int64_t at, int64_t, const Sums& v) {
       store_floats(to + at, v);
       __builtin_prefetch(next + at, 0, 2);
     });
-    if (is_streamed_)
-      s.out.commit(n * int64_t(sizeof(T)));
-    else
-      copy_bytes(dst, to, n * int64_t(sizeof(T)));
+    put_room(dst, to, n, s);
   }
 
   void put(const Task& task, int64_t y, const Sum* line, Scratch& s) const {
@@ -291,13 +288,8 @@ class AverageRows {
     add_columns<0>(line, i, end, x_.dilation, to);
   }
 
-  template <int... i>
-  static Places places(std::integer_sequence<int, i...>) {
-    return Places{i...};
-  }
-
   void hand_out_pairs(const Scratch& s, const Sum* line, int64_t i, int64_t end, T* to) const {
-    const auto half = (places(std::make_integer_sequence<int, int(kStep)>{}) +
+    const auto half = (ascending<IntegerLike<Sum>>(std::make_integer_sequence<int, int(kStep)>{}) +
                        IntegerLike<Sum>((s.first + x_.start) % 2)) >>
                       1;
     for (; i < end; i += kStep, to += kStep)
@@ -321,9 +313,9 @@ class AverageRows {
   T* result_;
   const int64_t reach_, columns_, height_;
   const int64_t pitch_, late_;  // of lines; rows between joining rows and columns
-  const bool divides_, thirds_;
+  const bool divides_, is_streamed_;
+  const bool thirds_;
   const T* const end_;  // of gradients
-  bool is_streamed_;
 };
 
 }  // namespace

@@ -150,7 +150,8 @@ struct BlockShape {
     lanes = ((f.batch[1] + chunks - 1) / chunks + 15) / 16 * 16;
   }
 
-  /// Whole rows where they leave room for some more rows, then as many rows and slices as fit.
+  /// Whole rows where they leave room for some more rows that windows reach into, then as many rows
+  /// and slices as fit.
   void cut_axes() {
     constexpr int64_t kFewest[2] = {2, 8};
     int64_t room = (side_by_side ? kLaneElements : kElements) / lanes;
@@ -158,10 +159,14 @@ struct BlockShape {
       const int64_t s = f.axis[i].stride;
       int64_t others = 1;
       for (int j = 0; j < i; ++j)
-        others *= f.axis[j].stride * (std::min(kFewest[j], axis[j].cells) + 2 * axis[j].reach);
+        others *= f.axis[j].stride * (fewest(axis[j], kFewest[j]) + 2 * axis[j].reach);
       axis[i].cut(std::max<int64_t>(1, room / others / s - 2 * axis[i].reach));
       room = std::max<int64_t>(1, room / (axis[i].size() * s));
     }
+  }
+
+  static int64_t fewest(const BlockAxis& a, int64_t n) {
+    return a.reach > 0 ? std::min(n, a.cells) : 1;
   }
 
   void place_taps() {

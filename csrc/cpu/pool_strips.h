@@ -189,7 +189,8 @@ struct StripRows {
 constexpr int64_t kStripsAhead = 3;
 
 /// What a strip's successor will read and the strip has not: rows that follow in memory, or the
-/// columns that follow in the rows. `vectors` is how many vectors of outputs the strip has.
+/// columns that follow in the rows, behind the last of them the first of rows that windows newly
+/// cover. `vectors` is how many vectors of outputs the strip has.
 template <class T>
 inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>& first,
                       const StripColumns& c, int64_t vectors) {
@@ -203,7 +204,8 @@ inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>
   }
   const int64_t rows = std::min(h.stride, first.count);
   const int64_t bytes = w.stride * p.x.space[2] * s.outputs * kItem;
-  const T* const from = first.at[first.count - rows] + c.high * p.x.space[2];
+  const int64_t next = c.first + c.n == w.out ? h.stride * p.x.space[1] : c.high * p.x.space[2];
+  const T* const from = first.at[first.count - rows] + next;
   const int64_t pitch = rows > 1 ? first.at[first.count - 1] - first.at[first.count - 2] : 0;
   return {reinterpret_cast<const char*>(from), bytes / vectors, rows, pitch * kItem};
 }
@@ -240,11 +242,7 @@ inline int64_t input_bytes(const PoolPlan& p) {
 /// One element behind the last of x.
 template <class T>
 inline const T* end_of_x(const PoolPlan& p, const T* x) {
-  int64_t last = 0;
-  for (int i = 0; i < p.outer_rank; ++i) last += (p.outer[i].size - 1) * p.outer[i].x;
-  for (int i = 0; i < 2; ++i) last += (p.batch[i] - 1) * p.x.batch[i];
-  for (int i = 0; i < 3; ++i) last += (p.axis[i].in - 1) * p.x.space[i];
-  return x + last + 1;
+  return end_of(p, x, p.x, &PoolOuter::x, &PoolAxis::in);
 }
 
 /// n values from p on, and up to a vector more.

@@ -1,6 +1,7 @@
 // Pooling without indices by strips, and the choice of how a plan is computed.
 #pragma once
 
+#include "cpu/pool_lane_thirds.h"
 #include "cpu/pool_taps.h"
 #include "cpu/pool_thirds.h"
 #include "cpu/pool_turns.h"
@@ -48,6 +49,7 @@ class StripPool : ValuePool<Op, Finish> {
         joins_planes_(joins_planes<V>(plan, shape)),
         thirds_(Base::kIsLarge && joins_planes_ && has_thirds(plan, shape)),
         turns_(kTurns && joins_planes_ && !thirds_ && turns_rows<V>(plan, shape)),
+        lane_thirds_(kLaneThirds && has_lane_thirds()),
         folds_(kFolds && folds_pairs(plan, shape)),
         fetches_(is_streamed(input_bytes(plan)) &&
                  !(joins_planes_ && !thirds_ && has_short_rows())),
@@ -69,6 +71,9 @@ class StripPool : ValuePool<Op, Finish> {
     if (folds_) {
       if constexpr (kFolds) fold_lines(task, c, lines, joined, to, counts);
       done = kStores;
+    } else if (lane_thirds_) {
+      if constexpr (kLaneThirds) fold_lanes(task, c, lines, to);
+      done = true;
     } else if (thirds_) {
       if constexpr (Base::kIsLarge) join_neighbours(task, lines, to);
       done = true;
@@ -91,9 +96,36 @@ class StripPool : ValuePool<Op, Finish> {
   static constexpr bool kStores = std::is_same_v<Finish, MaxFinish>;
   static constexpr bool kDirect = kStores && std::is_floating_point_v<T>;
   static constexpr bool kTurns = kStores && Base::kIsUsual && kTurnsVectors<V>;
+  static constexpr bool kLaneThirds = kStores && Base::kIsLarge && sizeof(T) > 1;
   static constexpr bool kFolds = Base::kIsUsual || std::is_same_v<Finish, LpFinish<float>>;
   /// The processor itself fetches these in time; to fetch them again takes longer.
   bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
+
+  /// Maxima of three columns, every second one, of planes side by side; each window has a column,
+  /// and rows of one plane.
+  bool has_lane_thirds() const {
+    const PoolAxis &d = plan.axis[0], &w = plan.axis[2];
+    return shape_.planes > 1 && shape_.lanes == shape_.planes && shape_.lanes >= kLanes<V> &&
+           d.window == 1 && plan.axis[1].window <= 3 && w.window == 3 && w.stride == 2 &&
+           w.dilation == 1 && w.start < 3 && (w.out - 1) * 2 - w.start < w.in;
+  }
+
+  [[gnu::noinline]] void fold_lanes(const Task& task, const StripColumns& c,
+                                    const StripLines& lines, T* to) {
+    Ahead ahead;
+    const int64_t vectors = c.n * ((task.n + kLanes<V> - 1) / kLanes<V>);
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    for (int64_t i = 0; i < lines.lines; ++i, to += c.n * task.n) {
+      rows_.find(plan, x + task.x, lines.row(i));
+      if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, c, lines.lines * vectors);
+      LaneThirds<T> t{{}, plan.x.space[2], c.begin, plan.axis[2].in - 1, c.n, task.n};
+      for (int64_t r = 0; r < 3; ++r) t.row[r] = rows_.at[std::min(r, rows_.count - 1)];
+      if (rows_.count > 0)
+        join_lane_thirds(op, t, ahead, room_.line, to);
+      else
+        for (int64_t j = 0; j < c.n * task.n; ++j) store_part(op, to + j, all_lanes(Op::none()), 1);
+    }
+  }
 
   /// Lines of pairs of columns, rows and columns joined in registers.
   [[gnu::noinline]] void fold_lines(const Task& task, const StripColumns& c,
@@ -324,7 +356,7 @@ class StripPool : ValuePool<Op, Finish> {
   }
 
   const StripShape shape_;
-  const bool joins_planes_, thirds_, turns_, folds_, fetches_;
+  const bool joins_planes_, thirds_, turns_, lane_thirds_, folds_, fetches_;
   int64_t segment_ = 0;  // values whose columns are numbered in room_.spare
   StripRows<T> rows_;
   StripSink<T> sink_;

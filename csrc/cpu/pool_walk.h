@@ -187,6 +187,17 @@ inline int64_t most_taps(const PoolPlan& p, int axes) {
   return n;
 }
 
+/// One element behind the last of a tensor that begins at `first`.
+template <class T>
+inline const T* end_of(const PoolPlan& p, const T* first, const PoolStrides& step,
+                       int64_t PoolOuter::* outer, int64_t PoolAxis::* size) {
+  int64_t last = 0;
+  for (int i = 0; i < p.outer_rank; ++i) last += (p.outer[i].size - 1) * p.outer[i].*outer;
+  for (int i = 0; i < 2; ++i) last += (p.batch[i] - 1) * step.batch[i];
+  for (int i = 0; i < 3; ++i) last += (p.axis[i].*size - 1) * step.space[i];
+  return first + last + 1;
+}
+
 /// Bytes that the windows read in all, which tells whether threads pay.
 inline int64_t work_bytes(const PoolPlan& p) {
   const double taps = double(p.outputs()) * double(most_taps(p, 3));

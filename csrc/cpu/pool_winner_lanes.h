@@ -13,7 +13,8 @@ namespace {
 // for what is no element.
 
 template <class V>
-using Position = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
+using Position = std::conditional_t<sizeof(V) == 8, int64_t,
+                                    std::conditional_t<sizeof(V) == 2, int16_t, int32_t>>;
 
 template <class V>
 constexpr Position<V> kNowhere = std::numeric_limits<Position<V>>::max();

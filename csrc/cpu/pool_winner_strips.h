@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "cpu/pool_half_folds.h"
 #include "cpu/pool_strips.h"
 #include "cpu/pool_winner_folds.h"
 
@@ -152,21 +153,62 @@ class StripWinners {
         indices_(indices, plan, shape),
         writes_values_(y != nullptr),
         folds_(kFolds && folds_pairs(plan, shape) && most_taps(plan, 2) <= FoldedRows<T, P>::kMost),
+        folds_halves_(kFoldsHalves && folds_ && fits_halves(plan)),
         fetches_(is_streamed(input_bytes(plan))) {}
 
   void operator()(const Task& task) {
     const StripColumns c = columns_of(plan_.axis[2], shape_, task);
     const StripLines lines(plan_, shape_, task);
-    if (folds_)
-      fold_lines(task, c, lines);
-    else
-      join_lines(task, c, lines);
-    if (writes_values_) write_values(task, lines, c.n);
+    T* to = reinterpret_cast<T*>(value_.line);
+    if (writes_values_) to = values_.room(task.y, lines, c.n, task.n);
+    if (!fold_plain(task, c, lines, to)) {
+      if (folds_)
+        fold_lines(task, c, lines);
+      else
+        join_lines(task, c, lines);
+      if (writes_values_) write_values(task, lines, c.n, to);
+    }
+    if (writes_values_) values_.put(task.y, lines, c.n, task.n);
     indices_.write(task, lines, c.n, place_.out);
   }
 
  private:
   static constexpr bool kFolds = sizeof(T) <= 4 && kIsFloat<T>;
+  static constexpr bool kFoldsHalves = kIsHalf<T> && kVectorBytes > 16;
+
+  /// Lines of pairs of columns of 16-bit floats, straight to where they go, if there is nothing
+  /// among them that this cannot do; after such strips some are not tried.
+  [[gnu::noinline]] bool fold_plain(const Task& task, const StripColumns& c,
+                                    const StripLines& lines, T* to) {
+    if constexpr (kFoldsHalves) {
+      if (!folds_halves_ || --untried_ > 0) return false;
+      constexpr int64_t kStep = kLanes<int16_t>;
+      const PoolStrides& flat = plan_.flat;
+      rows_.taps[0] = axis_taps(plan_.axis[0], task.space(0));
+      const int64_t window = plan_.axis[2].window, vectors = (c.n + kStep - 1) / kStep;
+      const int64_t base = window == 3 ? 1 - plan_.axis[2].start : 0;
+      Ahead ahead;
+      HalfBounds bounds;
+      const Interior whole = interior_of(plan_.axis[1], lines.first, lines.first + lines.rows);
+      const T* plane = x_ + task.x;
+      int32_t* place = place_.out;
+      for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o, to += c.n, place += c.n) {
+        rows_.follow(plan_, lines, whole, o, plane);
+        if (i == 0 && fetches_) ahead = near_ahead(plan_, rows_, vectors);
+        if (rows_.count == 0 || end_ - rows_.at[rows_.count - 1] < base + 2 * vectors * kStep)
+          return false;
+        const int64_t first =
+            rows_.taps[0].begin * flat.space[0] + rows_.taps[1].begin * flat.space[1];
+        const int64_t inner = plan_.axis[1].dilation * flat.space[1];
+        const HalfRows<T> rows{rows_.at, rows_.count, inner, flat.space[2], first};
+        fold_halves(rows, window, base, c.n, bounds, to, place, ahead);
+      }
+      const bool plain = bounds.are_plain<T>();
+      untried_ = plain ? 0 : 16;
+      return plain;
+    }
+    return false;
+  }
 
   [[gnu::noinline]] void join_lines(const Task& task, const StripColumns& c,
                                     const StripLines& lines) {
@@ -282,9 +324,8 @@ class StripWinners {
     return op_.load(room);
   }
 
-  void write_values(const Task& task, const StripLines& lines, int64_t n) {
+  void write_values(const Task& task, const StripLines& lines, int64_t n, T* to) {
     const int64_t values = lines.lines * n * task.n;
-    T* const to = values_.room(task.y, lines, n, task.n);
     Vector<P> nans{};
     for (int64_t i = 0; i < values; i += kLanes<V>) {
       const auto v = load_vector<Vector<V>>(value_.out + i);
@@ -296,7 +337,6 @@ class StripWinners {
       for (int64_t i = 0; i < kLanes<V>; ++i) any |= nans[i] != 0;
       if (any) keep_nans(task, lines, n * task.n, to);
     }
-    values_.put(task.y, lines, n, task.n);
   }
 
   /// The processor's conversion makes signalling NaNs quiet: NaNs are copied.
@@ -322,7 +362,8 @@ class StripWinners {
   const T *x_, *end_;
   StripSink<T> values_;
   StripIndices<P> indices_;
-  const bool writes_values_, folds_, fetches_;
+  const bool writes_values_, folds_, folds_halves_, fetches_;
+  int64_t untried_ = 0;  // strips
   StripRows<T> rows_;
   P row_place_[kChain];
   StripRoom<V> value_;
