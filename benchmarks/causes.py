@@ -171,9 +171,10 @@ class Floors:
         computing = alone.of_byte(seconds)
         for shared in self._in_cache[1:]:
             together = shared.of_byte(seconds)
-            # What does not become faster has too few parts at this size to be shared.
+            # What does not become faster has too few parts at this size to be shared; nothing
+            # becomes faster than as many times.
             is_shared = together < SHARED * computing
-            computing = together if is_shared else computing / shared.threads
+            computing = max(together if is_shared else 0.0, computing / shared.threads)
         return {
             "memory": moving / own,
             "computing": computing * self._bytes / own,
