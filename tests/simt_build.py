@@ -7,15 +7,12 @@ tests/sanitized.py has started.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import importlib.machinery
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +27,6 @@ def native_build() -> Any:
     import native_build as module
 
     return module
-
-
-@contextlib.contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Keeps other processes out while one builds."""
-    (ROOT / "build").mkdir(exist_ok=True)
-    with (ROOT / "build" / f"{name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def ordinary_environment() -> dict[str, str]:
@@ -69,5 +57,4 @@ def module() -> Any:
 
 
 if __name__ == "__main__":
-    with locked(f"simt-{sys.argv[1]}"):
-        print(native_build().build("_simt", VARIANTS[sys.argv[1]]))
+    print(native_build().build("_simt", VARIANTS[sys.argv[1]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any]] = {
     "rows longer than a vector": ((3, 67), (1, 16), (2, 35)),
     "pads longer than a vector": ((2, 5), (0, 130), (0, 77)),
 }
+# Races depend on an element's size: ThreadSanitizer, the slowest build, takes one type of each.
+IS_TSAN = os.environ.get("CUDML_SIMT_VARIANT") == "tsan"
+TYPES = ("uint8", "bfloat16", "float32", "int64") if IS_TSAN else EVERY
 CORE = ("rank 2", "rank 3", "pads beyond the size", "sizes of 1")
 
 
@@ -56,7 +60,7 @@ def value_for(dtype: str) -> float:
 def test_every_case_mode_and_type(case: str, mode: str) -> None:
     shape, start, end = CASES[case]
     layouts = {} if case in CORE else {"layouts": ("contiguous",)}
-    for seed, dtype in enumerate(EVERY):
+    for seed, dtype in enumerate(TYPES):
         x = data(shape, dtype, seed, kind="special" if seed % 2 else "random")
         check("padding", x, start, end, mode=mode, value=value_for(dtype), **layouts)
 

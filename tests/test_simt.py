@@ -56,7 +56,7 @@ def program(variant: str) -> Path:
     made, object_file = folder / variant, folder / f"{variant}.o"
     csrc = simt_build.ROOT / "csrc"
     needs = [SOURCE, *executor.glob("*.o"), *csrc.glob("simt/**/*.*h"), *csrc.glob("cuda/*.cuh")]
-    with simt_build.locked(f"simt_faults-{variant}"):
+    with native.locked(f"simt_faults-{variant}"):
         if made.exists() and all(p.stat().st_mtime < made.stat().st_mtime for p in needs):
             return made
         folder.mkdir(exist_ok=True)

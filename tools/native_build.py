@@ -7,6 +7,8 @@ wheel contains it.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import platform
 import re
@@ -40,6 +42,7 @@ X86_LEVELS = {
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
 BINDINGS_UNITS = 4
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
+CPU_ONCE = ["dispatch.cpp", "parallel.cpp"]
 # A sanitizer must name the kernel's line and the call that led to it.
 SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
 
@@ -149,16 +152,14 @@ def united(folder, name, files, count):
 
 def cpu_rules(ninja, command, levels):
     """csrc/cpu once per instruction set; what chooses among them, once."""
-    once = [CSRC / "cpu" / "dispatch.cpp", CSRC / "cpu" / "parallel.cpp"]
-    for source in once:
-        ninja.compile("cpp", source)
+    for name in CPU_ONCE:
+        ninja.compile("cpp", CSRC / "cpu" / name)
     for level, flags in levels.items():
         isa = [f"-DCUDML_ISA={level}", define("CUDML_ISA_NAME", level)]
         # The level's flags come after a file's own: "base" is small in every file.
         ninja.rule(f"cpu_{level}", [*command, *isa, DEPENDENCIES, *flags])
-        for source in sources("cpu"):
-            if source not in once:
-                ninja.compile(f"cpu_{level}", source)
+        for source in sources("cpu", without=CPU_ONCE):
+            ninja.compile(f"cpu_{level}", source)
 
 
 def link_rule(ninja, command, flags, libraries):
@@ -229,6 +230,19 @@ def simt_ninja(folder, sanitize):
     """The kernels for the host, unstripped: their names are read from the module's symbols."""
     command, link = simt_commands(sanitize)
     ninja = Ninja()
+    ninja.rule("kernels", [*command, "-x c++", DEPENDENCIES])
+    for source in sources("cuda", "*.cu"):
+        ninja.compile("kernels", source)
+    for other, objects in taken(sanitize).items():
+        ninja.objects += [str(folder_of(*other) / name) for name in objects]
+    if sanitize != "thread":
+        simt_host_rules(ninja, folder, command)
+    link_rule(ninja, link, [], ["-lpthread", "-ldl"])
+    return ninja
+
+
+def simt_host_rules(ninja, folder, command):
+    """Everything of `cudml._simt` but the kernels and what it takes from other builds."""
     # pybind11 keeps what two modules share apart by its version; this one shares nothing.
     facts = [*facts_of("_simt", "", "host SIMT executor"), "-DCUDML_SIMT"]
     facts.append("-DPYBIND11_INTERNALS_VERSION=1000")
@@ -236,32 +250,59 @@ def simt_ninja(folder, sanitize):
     # ThreadSanitizer must not see the executor's own accesses, which stand in for the hardware.
     executor = [*simt_commands("")[0], "-O2", "-fno-tree-loop-distribute-patterns"]
     ninja.rule("executor", [*executor, DEPENDENCIES])
-    ninja.rule("kernels", [*command, "-x c++", DEPENDENCIES])
     for source in sources("simt", without=["bindings.cpp"]):
         ninja.compile("executor", source)
     ninja.compile("bindings", CSRC / "simt" / "bindings.cpp")
     for source in sources("cuda", without=["absent.cpp"]):
         ninja.compile("cpp", source)
-    for source in sources("cuda", "*.cu"):
-        ninja.compile("kernels", source)
-    cpu_rules(ninja, command, {"base": []})
-    link_rule(ninja, link, [], ["-lpthread", "-ldl"])
-    return ninja
+    cpu_rules(ninja, command, {})
+
+
+def folder_of(name, sanitize=""):
+    """Where a module's objects are, and the module itself until it is installed."""
+    tag = f"{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
+    kind = "" if name == "_core" else f"-{sanitize.replace(',', '-') or 'plain'}"
+    return ROOT / "build" / f"{name}{kind}-{tag}"
+
+
+def taken(sanitize):
+    """What a build of `cudml._simt` takes from others: (name, sanitize) and their objects.
+
+    All of them take the CPU's kernels, which they do not call, from the product. What runs beside
+    the interpreted kernels runs on one thread, so that ThreadSanitizer needs to see the kernels
+    only. Those are linked first: the linker keeps the first copy of an inline function it meets.
+    """
+    base = [f"cpu_base/cpu_{source.name}.o" for source in sources("cpu", without=CPU_ONCE)]
+    found = {("_core", ""): base}
+    if sanitize == "thread":
+        host = Ninja()
+        simt_host_rules(host, folder_of("_simt"), [])
+        found["_simt", ""] = host.objects
+    return found
+
+
+@contextlib.contextmanager
+def locked(name):
+    """Keeps other processes out while one builds."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    with (ROOT / "build" / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def build(name, sanitize="", targets=()):
     """Builds `cudml.<name>`, "_core" or "_simt", or of it only `targets`; returns its file."""
     if sanitize and (name != "_simt" or sanitize not in ("address,undefined", "thread")):
         raise SystemExit(f'CUDML_SANITIZE is "{sanitize}"; it must be address,undefined or thread')
-    tag = f"{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
-    kind = "" if name == "_core" else f"-{sanitize.replace(',', '-') or 'plain'}"
-    folder = ROOT / "build" / f"{name}{kind}-{tag}"
-    folder.mkdir(parents=True, exist_ok=True)
-    ninja = core_ninja(folder) if name == "_core" else simt_ninja(folder, sanitize)
-    ninja.write(folder)
-    jobs = os.environ.get("MAX_JOBS")
-    command = [sys.executable, "-m", "ninja", "-C", str(folder), *(["-j", jobs] if jobs else [])]
-    command += targets
-    if subprocess.run(command).returncode:
-        raise SystemExit("cudml: the C++ build failed; the compiler's message stands above")
+    for other, objects in taken(sanitize).items() if name == "_simt" else ():
+        build(*other, objects)
+    folder = folder_of(name, sanitize)
+    with locked(folder.name):
+        folder.mkdir(parents=True, exist_ok=True)
+        ninja = core_ninja(folder) if name == "_core" else simt_ninja(folder, sanitize)
+        ninja.write(folder)
+        jobs = ["-j", os.environ["MAX_JOBS"]] if os.environ.get("MAX_JOBS") else []
+        command = [sys.executable, "-m", "ninja", "-C", str(folder), *jobs, *targets]
+        if subprocess.run(command).returncode:
+            raise SystemExit("cudml: the C++ build failed; the compiler's message stands above")
     return folder / "module.so"
