@@ -117,6 +117,29 @@ def test_winners_along_rows(dtype: str, start: int) -> None:
             assert np.array_equal(got.astype(np.float64), of_max(x, grad, geometry)), width
 
 
+@pytest.mark.core
+@pytest.mark.decision("D-MAX-3")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("width", [16, 57, 96])
+def test_winners_along_rows_of_special_values(dtype: str, start: int, width: int) -> None:
+    """Infinities tie with what stands beyond a pad; a NaN changes how its plane is searched."""
+    geometry: dict[str, Any] = {
+        "window_size": 3, "strides": 2, "start_padding": (1, start), "end_padding": 1,
+    }  # fmt: skip
+    rng = np.random.default_rng(width)
+    x = rng.integers(-2, 3, (1, 23, 11, width)).astype(np.float32)
+    x[:, :6][rng.random(x[:, :6].shape) < 0.7] = -np.inf
+    x[:, 3] = -np.inf
+    x[:, 6:9][rng.random(x[:, 6:9].shape) < 0.5] = -0.0
+    for plane, place in enumerate([(0, 0), (4, width - 1), (10, width - 1), (10, 0), (5, 7)]):
+        x[0, plane, place[0], place[1]] = np.nan
+    x[0, 22] = np.nan
+    grad = np.ones((1, 23, 6, (width + start - 2) // 2 + 1), np.float32)
+    grad *= np.arange(grad.size).reshape(grad.shape) % 7 + 1
+    check("max_pooling_grad", x.astype(dtype_of(dtype)), grad.astype(dtype_of(dtype)), **geometry)
+
+
 # Windows that advance by 1 along the rows, or by 2 in pairs: shape, then how they lie.
 ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "3 by 1": ((2, 3, 19, 37), {"window_size": 3, "start_padding": 1, "end_padding": 1}),

@@ -341,8 +341,8 @@ class BlockIo {
     }
   }
 
-  void join_phases(const Sum* const* row, int64_t line, int64_t first, int64_t n,
-                   Sum* __restrict joined) const {
+  [[gnu::noinline]] void join_phases(const Sum* const* row, int64_t line, int64_t first, int64_t n,
+                                     Sum* __restrict joined) const {
     const int64_t s = f_.axis[2].stride;
     int64_t i = 0;
     const auto one = [&](int64_t e) { return row[e % s][line + e / s]; };

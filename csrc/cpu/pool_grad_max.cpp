@@ -303,7 +303,7 @@ class MaxBlocks : BlockIo<T, Acc<T>> {
     }
   }
 
-  void search(const Cells& cells, const Scratch& scratch) const {
+  [[gnu::noinline]] void search(const Cells& cells, const Scratch& scratch) const {
     const int64_t n = shape_.extent(cells.axis, true);
     std::fill_n(scratch.best, n, kNone);
     std::fill_n(scratch.tap, n, K{-1});
@@ -314,7 +314,8 @@ class MaxBlocks : BlockIo<T, Acc<T>> {
       t += offer_some(lines + t, shape_.taps - t, K(t), scratch.best, scratch.tap, n);
   }
 
-  void collect(int p, const Cells& cells, const Scratch& scratch, Sum* sums) const {
+  [[gnu::noinline]] void collect(int p, const Cells& cells, const Scratch& scratch,
+                                 Sum* sums) const {
     int64_t offsets[BlockShape::kMostCovers];
     K numbers[BlockShape::kMostCovers];
     int count = 0;
@@ -350,7 +351,7 @@ void max_pool_grad(const PoolGradPlan& plan, const void* x, const void* grad, vo
   if (plan.forward.outputs() == 0) return;
   if (RowShape::fits(plan))
     return visit(plan.forward.dtype, RowTypes{},
-                 [&]<class T>() { MaxRows<T>(RowShape(plan), x, grad, result).run(); });
+                 [&]<class T>() { run_rows<T>(plan, x, grad, result); });
   if (BlockShape::fits(plan))
     return visit(plan.forward.dtype, FloatTypes{},
                  [&]<class T>() { MaxBlocks<T>(BlockShape(plan), x, grad, result).run(); });

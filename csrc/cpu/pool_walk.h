@@ -82,7 +82,7 @@ inline void set_lanes(const TaskSpace& space, Task& task) {
   task.n = std::min(space.chunk, space.lanes - task.first);
 }
 
-inline Task task_at(const TaskSpace& space, int64_t index) {
+[[gnu::noinline]] inline Task task_at(const TaskSpace& space, int64_t index) {
   Task task;
   for (int d = kTaskRank - 1; d >= 0; --d) {
     task.at[d] = index % space.dim[d].size;
