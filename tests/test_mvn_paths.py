@@ -62,6 +62,59 @@ def test_writing_past_the_caches_changes_nothing() -> None:
     assert never == always
 
 
+# Columns whose rows follow each other, in one stretch or several, or leave gaps; some far from 0.
+PLACED = """
+import numpy as np, cudml
+from layouts import dtype_of
+rng = np.random.default_rng(3)
+def bits(y):
+    return np.ascontiguousarray(y).view(np.uint8)
+for dtype in ("float32", "float16", "bfloat16"):
+    try:
+        kind = dtype_of(dtype)
+    except TypeError:
+        continue
+    for shape, axes, along in (
+        ((1500, 40), 0, 1), ((2, 700, 33), 1, 2), ((40, 2600), 0, 1), ((40, 2600), 0, 0),
+        ((2, 300, 4, 24), (1, 3), 2), ((3, 5, 90, 192), (0, 2), 3),
+        ((2, 3, 64, 12, 20), (0, 2, 4), 3),
+    ):
+        x = rng.standard_normal(shape)
+        x += 30 * (np.arange(shape[-1]) % 3 == 1)
+        x = x.astype(kind)
+        sizes = [n if i == along else 1 for i, n in enumerate(shape)]
+        scale = rng.standard_normal(sizes).astype(kind)
+        for activation in (None, "relu", "swish", "elu"):
+            for use_mean in (True, False):
+                given = dict(axes=axes, activation=activation, use_mean=use_mean)
+                first = bits(cudml.mean_variance_normalization(x, scale, scale, **given))
+                for offset in (0, 1, 9, 25):
+                    room = np.full(x.size + 96, 7, kind)
+                    at = (-room.ctypes.data % 64) // x.itemsize + offset
+                    y = room[at : at + x.size].reshape(shape)
+                    cudml.mean_variance_normalization(x, scale, scale, out=y, **given)
+                    case = (dtype, shape, given, offset)
+                    assert (bits(y) == first).all(), case
+                    assert (room[:at] == 7).all() and (room[at + x.size :] == 7).all(), case
+                other = x.copy()
+                other[..., 0] = np.nan
+                y = cudml.mean_variance_normalization(other, scale, scale, **given)
+                spoilt = np.isnan(y.astype(np.float32))
+                assert spoilt[..., 0].all(), case
+                known = first.view(kind).reshape(shape).copy()
+                known[spoilt] = y[spoilt] = 0
+                assert (bits(y) == bits(known)).all(), case
+print("done")
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", ["0", "1000000000000"])
+def test_columns_come_out_the_same_wherever_they_are_written(limit: str) -> None:
+    """And whatever stands in other columns; nothing else is written."""
+    assert child_says(PLACED, CUDML_STREAM_BYTES=limit, limit=120).split() == ["done"]
+
+
 @pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-MVN-4")

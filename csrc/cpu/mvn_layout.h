@@ -31,6 +31,24 @@ struct Layout {
            outer.y == inner.y * inner.size && outer.scale == inner.scale * inner.size &&
            outer.bias == inner.bias * inner.size && plan.reduced_rank > 1;
   }
+
+  /// Whether neighbours in x and in y belong to several groups, in rows that suit vectors.
+  static bool has_packed_columns(const MvnPlan& plan) {
+    constexpr int64_t kFewestColumns = 8;  // unless rows follow each other
+    if (plan.kept_rank == 0 || plan.reduced_rank == 0) return false;
+    if (!(plan.use_mean || plan.use_variance)) return false;
+    const Layout layout(plan);
+    if (layout.fold == 1 && plan.reduced[plan.reduced_rank - 1].x == 1) return false;
+    const MvnAxis& columns = layout.columns;
+    if (columns.x != 1 || columns.y != 1) return false;
+    const MvnAxis& next = plan.reduced[0];
+    const bool can_repeat = layout.reduced_rank == 1 && next.x == columns.size;
+    if (columns.size < kFewestColumns && !can_repeat) return false;
+    if (columns.scale == 0 && columns.bias == 0) return true;
+    for (int d = 0; d < layout.reduced_rank; ++d)
+      if (plan.reduced[d].scale || plan.reduced[d].bias) return false;
+    return true;
+  }
 };
 
 }  // namespace

@@ -56,6 +56,19 @@ struct NearColumnFormula {
   }
 };
 
+/// y = (x * factor + shift) * scale + bias, the first two for each position; padded likewise.
+struct NearCrossFormula {
+  static constexpr bool kIsShort = false;
+  const float *factor, *shift;
+  Floats scale, bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t i, Lanes) const {
+    const Whole all;
+    return fused(fused(x, load_wide(factor + i, all), load_wide(shift + i, all)), scale, bias);
+  }
+};
+
 /// y = ((x - pivot) * factor + shift) * scale + bias, all for each position; padded likewise.
 struct GeneralFormula {
   static constexpr bool kIsShort = false;
@@ -107,16 +120,6 @@ inline bool is_plain(const Activation& f) {
   return f.kind == ActivationKind::identity || f.kind == ActivationKind::relu;
 }
 
-/// A plain activation, or the formula is for columns.
-template <class T, class Formula>
-void apply_near(const Activation& f, T* y, const T* x, int64_t n, const Formula& formula,
-                Flow<T> flow) {
-  if (f.kind == ActivationKind::identity) return apply_formula(y, x, n, formula, Nothing{}, flow);
-  if constexpr (std::is_same_v<Formula, NearColumnFormula>)
-    if (f.kind == ActivationKind::swish) return apply_formula(y, x, n, formula, Swish(f), flow);
-  apply_formula(y, x, n, formula, Floor(f), flow);
-}
-
 /// Rows of whole floats wait for memory whatever is computed; halves wait for conversions.
 template <class T>
 constexpr bool kHasNearRows = kIsHalf<T>;
@@ -128,8 +131,12 @@ void apply_uniform(const Activation& f, T* y, const T* x, int64_t n, const Group
   if constexpr (kHasNearRows<T>) {
     float near = g.is_near, pivot = g.pivot, factor = g.factor, shift = g.shift, one = scale,
           rest = bias;
-    if (g.is_near && join_near(&near, 1, {&pivot, &factor, &shift, &one, &rest}))
-      return apply_near(f, y, x, n, NearUniformFormula{broadcast(factor), broadcast(shift)}, flow);
+    if (g.is_near && join_near(&near, 1, {&pivot, &factor, &shift, &one, &rest})) {
+      const NearUniformFormula formula{broadcast(factor), broadcast(shift)};
+      if (f.kind == ActivationKind::identity)
+        return apply_formula(y, x, n, formula, Nothing{}, flow);
+      return apply_formula(y, x, n, formula, Floor(f), flow);
+    }
   }
   apply_activated(f, y, x, n,
                   UniformFormula{broadcast(g.pivot), broadcast(g.factor), broadcast(g.shift),

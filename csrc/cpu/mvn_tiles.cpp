@@ -4,9 +4,7 @@
 #include <bit>
 #include <memory>
 
-#include "cpu/mvn_blocks.h"
-#include "cpu/mvn_near.h"
-#include "cpu/mvn_sums.h"
+#include "cpu/mvn_states.h"
 #include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -15,10 +13,9 @@ namespace cudml::cpu::CUDML_ISA {
 
 namespace {
 
-constexpr int64_t kFewestColumns = 8;     // unless rows follow each other
 constexpr int64_t kPartBytes = 1 << 18;   // of kFewColumns of x that one task sums
 constexpr int64_t kAheadBytes = 1 << 15;  // of x, from rows that are summed to those read ahead
-constexpr int64_t kNearBytes = 1 << 12;   // the same from rows that are written
+constexpr int64_t kGapBytes = 1 << 12;    // the same from rows that are written, with gaps between
 template <class T>
 constexpr int64_t kRowsAtOnce = 16 / sizeof(T);
 template <class T>
@@ -29,17 +26,25 @@ class Tiles {
  public:
   Tiles(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
       : plan_(plan),
-        blocks_(plan, sizeof(T), kFloats),
+        blocks_(plan, sizeof(T), to_line(static_cast<T*>(y))),
         x_(static_cast<const T*>(x)),
         y_(static_cast<T*>(y)),
         scale_(scale, plan.scale_dtype, &kOne),
         bias_(bias, plan.bias_dtype, &kZero) {
-    const int64_t row_bytes = blocks_.width * blocks_.repeat * int64_t(sizeof(T));
+    row_ = blocks_.width * blocks_.repeat;
+    const int64_t row_bytes = row_ * int64_t(sizeof(T));
     const int64_t few_bytes = std::min(row_bytes, kFewColumns * int64_t(sizeof(T)));
     part_rows_ = (kPartBytes / few_bytes + kRowsAtOnce<T>) / kRowsAtOnce<T> * kRowsAtOnce<T>;
     parts_ = (blocks_.rows + part_rows_ - 1) / part_rows_;
-    is_streamed_ = (row_bytes >= 2048 || (row_bytes % 64 == 0 && bytes_to_line(y_) == 0)) &&
-                   is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
+    is_run_ = blocks_.is_run && row_bytes % 64 == 0;
+    for (int d = 0; d < blocks_.layout.reduced_rank - 1; ++d)
+      is_run_ &= plan.reduced[d].y * int64_t(sizeof(T)) % 64 == 0 &&
+                 blocks_.stretch * row_bytes >= 2 * kRunAheadBytes;
+    is_summed_as_run_ = !kIsHalf<T> && is_run_ && blocks_.stretch == blocks_.rows &&
+                        row_ % kRunColumns == 0 && kRunColumns % blocks_.width == 0;
+    is_streamed_ =
+        (row_bytes >= 2048 || (row_bytes % 64 == 0 && (is_run_ || bytes_to_line(y_) == 0))) &&
+        is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
   }
 
   void run() const {
@@ -55,33 +60,18 @@ class Tiles {
  private:
   using Block = Blocks::Block;
   using Sums = GroupSums<kMostColumns>;
-
-  struct State;
-
-  struct Scratch {
-    alignas(64) float guess[kMostColumns], sum[kMostColumns], square[kMostColumns];
-    alignas(64) double wide_sum[kMostColumns], wide_square[kMostColumns];
-    alignas(64) float pivot[kMostColumns], factor[kMostColumns], shift[kMostColumns],
-        scale[kMostColumns], bias[kMostColumns];
-    bool are_near;  // factor and shift are all of the formula
-    const State* expanded = nullptr;
-  };
-
-  /// What is known of a block's groups.
-  struct State {
-    Sums sums;
-    Coefficients<kMostColumns> coefficients;
-    bool is_bad[kMostColumns];
-  };
+  using Scratch = BlockScratch;
+  using State = BlockState;
 
   void run_block(const Block& b, State& state, Scratch& scratch) const {
     guess(b, state.sums, scratch);
     sum_block(b, state.sums, scratch);
-    if (!finish(b, state)) {
+    const int64_t groups = blocks_.groups_of(b);
+    if (!state.finish(plan_, groups)) {
       sum_block(b, state.sums, scratch);
-      finish_surely(b, state);
+      state.finish_surely(plan_, groups);
     }
-    expand(b, state.coefficients, scratch);
+    expand(b, state, scratch);
     for (int64_t part = parts_; part-- > 0;) normalize(b, part, scratch);
   }
 
@@ -124,7 +114,7 @@ class Tiles {
     const int64_t groups = blocks_.groups_of(b);
     std::fill_n(sums.sum, groups, 0.0);
     std::fill_n(sums.square, groups, 0.0);
-    spread(b, sums.guess, scratch.guess);
+    blocks_.spread(b, sums.guess, scratch.guess);
     for (int64_t part = 0; part < parts_; ++part) {
       sum_part(b, part, scratch);
       for (int64_t g = 0; g < groups; ++g) sums.sum[g] += scratch.wide_sum[g];
@@ -132,32 +122,38 @@ class Tiles {
     }
   }
 
-  /// A value of each group for each column.
-  void spread(const Block& b, const float* of_group, float* of_column) const {
-    const int64_t fold = blocks_.layout.fold;
-    if (fold == 1)
-      std::copy_n(of_group, b.width, of_column);
-    else
-      for (int64_t g = 0; g < blocks_.groups_of(b); ++g)
-        std::fill_n(of_column + g * fold, fold, of_group[g]);
-    for (int64_t k = 1; k < blocks_.repeat; ++k)
-      std::copy_n(of_column, b.width, of_column + k * b.width);
-  }
-
   /// Sums of each group over the part's rows about scratch.guess, in wide_sum and wide_square.
   void sum_part(const Block& b, int64_t part, Scratch& s) const {
     std::fill_n(s.wide_sum, used(b), 0.0);
     std::fill_n(s.wide_square, used(b), 0.0);
     const int64_t end = std::min(blocks_.rows, (part + 1) * part_rows_);
-    for (int64_t first = part * part_rows_; first < end; first += kFloatRows<T>) {
+    if (is_summed_as_run_) sum_as_run(b, part * part_rows_, end, s);
+    for (int64_t first = part * part_rows_; !is_summed_as_run_ && first < end;
+         first += kFloatRows<T>) {
       clear(b, s);
       sum_rows(b, first, std::min(end, first + kFloatRows<T>), s);
-      for (int64_t c = 0; c < b.width * blocks_.repeat; ++c) s.wide_sum[c] += double(s.sum[c]);
-      for (int64_t c = 0; c < b.width * blocks_.repeat; ++c)
-        s.wide_square[c] += double(s.square[c]);
+      s.widen(b.width * blocks_.repeat);
     }
-    join(b, s.wide_sum);
-    join(b, s.wide_square);
+    blocks_.join(b, s.wide_sum);
+    blocks_.join(b, s.wide_square);
+  }
+
+  /// Rows [first, end) of whole floats; halves wait for conversions whatever the order.
+  void sum_as_run(const Block& b, int64_t first, int64_t end, Scratch& s) const {
+    if constexpr (!kIsHalf<T>) {
+      const T* x = x_ + blocks_.at(b, first).x;
+      const int64_t n = elements(b, first, end), whole = n - n % kRunColumns;
+      for (int64_t i = 0; i < whole; i += kRunLength) {
+        sum_run(x + i, std::min(kRunLength, whole - i), s.guess, s.sum, s.square);
+        s.widen(kRunColumns);
+      }
+      if (whole == n) return;
+      std::fill_n(s.sum, kRunColumns, 0.0f);
+      std::fill_n(s.square, kRunColumns, 0.0f);
+      x += whole;
+      add_rows<1>(&x, n - whole, s.guess, s.sum, s.square);
+      s.widen(kRunColumns);
+    }
   }
 
   void sum_rows(const Block& b, int64_t first, int64_t end, Scratch& s) const {
@@ -170,67 +166,32 @@ class Tiles {
       x[held++] = here;
       if (held < kRowsAtOnce<T>) return;
       held = 0;
-      add_rows<kRowsAtOnce<T>>(x, blocks_.row_width(b, row), s.guess, s.sum, s.square,
-                               rows_ahead(b, row, x[0]));
+      const int64_t width = b.width * blocks_.repeat, size = sizeof(T);
+      const T* far = ahead(b, row - kRowsAtOnce<T> + 1, x[0], kAheadBytes, kRowsAtOnce<T>);
+      add_rows<kRowsAtOnce<T>>(
+          x, width, s.guess, s.sum, s.square,
+          {reinterpret_cast<const char*>(far), width * size, (blocks_.row_step() - width) * size});
     });
     for (int64_t i = 0; i < held; ++i)
       add_rows<1>(x + i, b.width * blocks_.repeat, s.guess, s.sum, s.square);
   }
 
-  /// The row that stands `bytes` or more after another at x, or null.
-  const T* ahead(int64_t row, const T* x, int64_t bytes) const {
-    const int64_t step = blocks_.row_step();
-    const int64_t rows = bytes / (blocks_.width * blocks_.repeat * int64_t(sizeof(T))) + 1;
-    return step && row + rows < blocks_.rows ? x + rows * step : nullptr;
+  /// What stands `bytes` or more after a row at x, or null, of which `count` rows are to be read.
+  const T* ahead(const Block& b, int64_t row, const T* x, int64_t bytes, int64_t count = 1) const {
+    constexpr int64_t kWorthBytes = 1024;  // what it takes to find rows of several stretches
+    const int64_t row_bytes = row_ * int64_t(sizeof(T)), far = bytes / row_bytes + 1;
+    if (row + far + count > blocks_.rows) return nullptr;
+    if (blocks_.stretch == blocks_.rows) return x + far * blocks_.row_step();
+    return row_bytes >= kWorthBytes ? x_ + blocks_.at(b, row + far).x : nullptr;
   }
 
-  /// What to read while kRowsAtOnce rows from x on are summed, up to `row`.
-  RowsAhead rows_ahead(const Block& b, int64_t row, const T* x) const {
-    const int64_t width = b.width * blocks_.repeat, gap = blocks_.row_step() - width;
-    return {reinterpret_cast<const char*>(ahead(row, x, kAheadBytes)), width * int64_t(sizeof(T)),
-            gap * int64_t(sizeof(T))};
-  }
-
-  /// Adds up the columns of each group, in place.
-  void join(const Block& b, double* sums) const {
-    for (int64_t k = 1; k < blocks_.repeat; ++k)
-      for (int64_t c = 0; c < b.width; ++c) sums[c] += sums[k * b.width + c];
-    const int64_t fold = blocks_.layout.fold;
-    if (fold == 1) return;
-    for (int64_t g = 0; g < blocks_.groups_of(b); ++g) {
-      double sum = 0;
-      for (int64_t c = 0; c < fold; ++c) sum += sums[g * fold + c];
-      sums[g] = sum;
+  void expand(const Block& b, const State& state, Scratch& s) const {
+    if (!blocks_.is_cross) {
+      fill(b, scale_, b.origin.scale, blocks_.layout.columns.scale, s.scale);
+      fill(b, bias_, b.origin.bias, blocks_.layout.columns.bias, s.bias);
     }
-  }
-
-  bool finish(const Block& b, State& state) const {
-    if (state.sums.finish(plan_, blocks_.groups_of(b), state.coefficients)) return true;
-    for (int64_t g = 0; g < blocks_.groups_of(b); ++g)
-      state.is_bad[g] = !state.sums.correct_guess(plan_, g);
-    return false;
-  }
-
-  void finish_surely(const Block& b, State& state) const {
-    for (int64_t g = 0; g < blocks_.groups_of(b); ++g)
-      if (state.is_bad[g]) state.sums.finish_surely(plan_, g, state.coefficients);
-  }
-
-  /// The formula's rows, in the scratch.
-  void expand(const Block& b, const Coefficients<kMostColumns>& c, Scratch& s) const {
-    spread(b, c.pivot, s.pivot);
-    spread(b, c.factor, s.factor);
-    spread(b, c.shift, s.shift);
-    s.are_near = false;
-    if (blocks_.is_cross) return;
-    fill(b, scale_, b.origin.scale, blocks_.layout.columns.scale, s.scale);
-    fill(b, bias_, b.origin.bias, blocks_.layout.columns.bias, s.bias);
-    spread(b, c.near, s.sum);
-    s.are_near = join_near(s.sum, b.width, {s.pivot, s.factor, s.shift, s.scale, s.bias}) &&
-                 (is_plain(plan_.activation) || plan_.activation.kind == ActivationKind::swish);
-    for (int64_t k = 1; k < blocks_.repeat; ++k)
-      for (float* row : {s.pivot, s.factor, s.shift, s.scale, s.bias})
-        std::copy_n(row, b.width, row + k * b.width);
+    s.expand(blocks_, b, state.coefficients, plan_.activation, head(y_ + b.origin.y) % b.width);
+    s.expanded = &state;
   }
 
   static void fill(const Block& b, const Parameter<T>& p, int64_t offset, int64_t stride,
@@ -241,25 +202,56 @@ class Tiles {
       p.copy(offset, stride, b.width, row);
   }
 
+  /// Elements before the first row of a run: rows then begin lines, and so do the formula's.
+  int64_t head(const T* y) const { return is_run_ && is_streamed_ ? to_line(y) : 0; }
+
   /// Parts are written from the last one on: what was read last may still be in the caches.
   void normalize(const Block& b, int64_t part, const Scratch& s) const {
     const int64_t first = part * part_rows_, end = std::min(blocks_.rows, first + part_rows_);
+    if (is_run_) return normalize_runs(b, first, end, s);
     blocks_.for_rows(b, first, end, [&](int64_t row, const Offsets& at) {
       const int64_t width = blocks_.row_width(b, row);
-      const Flow<T> flow = {is_streamed_, ahead(row, x_ + at.x, kNearBytes)};
+      const Flow<T> flow = {is_streamed_, ahead(b, row, x_ + at.x, kGapBytes)};
       T* const y = y_ + at.y;
       const T* const x = x_ + at.x;
-      if (s.are_near)
-        apply_near(plan_.activation, y, x, width, NearColumnFormula{s.factor, s.shift}, flow);
-      else if (blocks_.is_cross)
-        apply_activated(plan_.activation, y, x, width,
-                        CrossFormula{s.pivot, s.factor, s.shift, broadcast(scale_.at(at.scale)),
-                                     broadcast(bias_.at(at.bias))},
-                        flow);
-      else
-        apply_activated(plan_.activation, y, x, width,
-                        GeneralFormula{s.pivot, s.factor, s.shift, s.scale, s.bias}, flow);
+      if (!blocks_.is_cross) return write(y, x, width, 0, s, flow);
+      const Floats scale = broadcast(scale_.at(at.scale)), bias = broadcast(bias_.at(at.bias));
+      if (!s.are_near)
+        return apply_activated(plan_.activation, y, x, width,
+                               CrossFormula{s.pivot, s.factor, s.shift, scale, bias}, flow);
+      apply_common(plan_.activation, y, x, width, NearCrossFormula{s.factor, s.shift, scale, bias},
+                   flow);
     });
+  }
+
+  /// The same where rows follow each other: after the head of a stretch all of them begin lines,
+  /// which are then written whole.
+  void normalize_runs(const Block& b, int64_t first, int64_t end, const Scratch& s) const {
+    for (int64_t row = first, stop; row < end; row = stop) {
+      stop = std::min(end, row - row % blocks_.stretch + blocks_.stretch);
+      const int64_t next = stop < end ? stop : first - part_rows_;  // the part before this one
+      const Offsets at = blocks_.at(b, row);
+      for_run(y_ + at.y, x_ + at.x, elements(b, row, stop), row_, head(y_ + at.y),
+              next < 0 ? nullptr : x_ + blocks_.at(b, next).x,
+              [&](T* y, const T* x, int64_t n, int64_t c, const T* ahead) {
+                write(y, x, n, c, s, {is_streamed_, ahead});
+              });
+    }
+  }
+
+  /// Elements of rows [first, end) of a block.
+  int64_t elements(const Block& b, int64_t first, int64_t end) const {
+    return (end - first - 1) * b.width * blocks_.repeat + blocks_.row_width(b, end - 1);
+  }
+
+  /// n results by the formula's columns from c on.
+  void write(T* y, const T* x, int64_t n, int64_t c, const Scratch& s, Flow<T> flow) const {
+    if (s.are_near)
+      apply_columns(plan_.activation, y, x, n, NearColumnFormula{s.factor + c, s.shift + c}, flow);
+    else
+      apply_activated(
+          plan_.activation, y, x, n,
+          GeneralFormula{s.pivot + c, s.factor + c, s.shift + c, s.scale + c, s.bias + c}, flow);
   }
 
   /// Few blocks of many rows: threads share each of them. The sums are the same as in run_block.
@@ -277,12 +269,12 @@ class Tiles {
     for (int64_t task = 0; task < blocks_.tasks; ++task) {
       State& state = states[size_t(task)];
       std::fill_n(state.is_bad, blocks_.width, false);
-      is_good &= finish(blocks_.block(task), state);
+      is_good &= state.finish(plan_, blocks_.groups_of(blocks_.block(task)));
     }
     if (!is_good) {
       sum_parts(states.get(), sums.get());
       for (int64_t task = 0; task < blocks_.tasks; ++task)
-        finish_surely(blocks_.block(task), states[size_t(task)]);
+        states[size_t(task)].finish_surely(plan_, blocks_.groups_of(blocks_.block(task)));
     }
     normalize_parts(states.get());
   }
@@ -290,7 +282,7 @@ class Tiles {
   void sum_parts(State* states, double* sums) const {
     for_parts([&](int64_t task, int64_t part, Scratch& scratch) {
       const Block b = blocks_.block(task);
-      spread(b, states[task].sums.guess, scratch.guess);
+      blocks_.spread(b, states[task].sums.guess, scratch.guess);
       sum_part(b, part, scratch);
       double* to = sums + 2 * (task * parts_ + part) * blocks_.width;
       std::copy_n(scratch.wide_sum, blocks_.groups_of(b), to);
@@ -313,8 +305,7 @@ class Tiles {
     for_parts([&](int64_t index, int64_t at, Scratch& scratch) {
       const State* const state = states + (blocks_.tasks - 1 - index);
       const Block b = blocks_.block(blocks_.tasks - 1 - index);
-      if (scratch.expanded != state) expand(b, state->coefficients, scratch);
-      scratch.expanded = state;
+      if (scratch.expanded != state) expand(b, *state, scratch);
       normalize(b, parts_ - 1 - at, scratch);
     });
   }
@@ -334,27 +325,13 @@ class Tiles {
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
-  int64_t part_rows_, parts_;
-  bool is_streamed_;
+  int64_t row_, part_rows_, parts_;  // elements of a row; rows of a part
+  bool is_run_, is_summed_as_run_, is_streamed_;
 };
 
 }  // namespace
 
-bool are_columns_packed(const MvnPlan& plan) {
-  if (plan.kept_rank == 0 || plan.reduced_rank == 0) return false;
-  if (!(plan.use_mean || plan.use_variance)) return false;
-  const Layout layout(plan);
-  if (layout.fold == 1 && plan.reduced[plan.reduced_rank - 1].x == 1) return false;
-  const MvnAxis& columns = layout.columns;
-  if (columns.x != 1 || columns.y != 1) return false;
-  const MvnAxis& next = plan.reduced[0];
-  const bool can_repeat = layout.reduced_rank == 1 && next.x == columns.size;
-  if (columns.size < kFewestColumns && !can_repeat) return false;
-  if (columns.scale == 0 && columns.bias == 0) return true;
-  for (int d = 0; d < layout.reduced_rank; ++d)
-    if (plan.reduced[d].scale || plan.reduced[d].bias) return false;
-  return true;
-}
+bool are_columns_packed(const MvnPlan& plan) { return Layout::has_packed_columns(plan); }
 
 template <class T>
 void mvn_tiles(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
