@@ -184,33 +184,50 @@ template <class T, class Formula, class F>
       i = apply_whole<4>(y, x, i, n, formula, f, flow.ahead, flow.is_streamed);
       if constexpr (Formula::kIsShort && kFloats == 16)
         i = apply_whole<2>(y, x, i, n, formula, f, flow.ahead, flow.is_streamed);
-    } else if (flow.is_streamed)
+    } else if (flow.is_streamed) {
       i = apply_whole<2>(y, x, i, n, formula, f, flow.ahead, std::true_type{});
-    else
+    } else {
       i = apply_whole<2>(y, x, i, n, formula, f, flow.ahead, std::false_type{});
+    }
     next = n;
   }
 }
 
-/// The same for any activation, through memory.
+/// Rows of any activation, through memory: fill(first, count, row, x, formula) computes the formula
+/// of elements from `first` on, which stand at x.
+template <class T>
+struct AnyRow {
+  void (*fill)(int64_t first, int64_t count, float* row, const T* x, const void* formula);
+
+  [[gnu::noinline]] void apply(const Activation& f, T* y, const T* x, int64_t n,
+                               const void* formula, bool is_streamed) const {
+    constexpr int64_t kMost = 256;
+    alignas(64) float row[kMost];
+    for (int64_t first = 0, count; first < n; first += count) {
+      const int64_t head = is_streamed ? to_line(y + first) : 0;
+      count = std::min(head ? head : kMost, n - first);
+      fill(first, count, row, x + first, formula);
+      activate_row(f, row, (count + kFloats - 1) / kFloats * kFloats);
+      for (int64_t i = 0; i < count; i += kFloats)
+        with_lanes(count - i, [&](auto m) {
+          put(y + first + i, load_vector<Floats>(row + i), m, is_streamed && head == 0);
+        });
+    }
+  }
+};
+
+/// The same for any activation.
 template <class T, class Formula>
 [[gnu::noinline]] void apply_any(const Activation& f, T* y, const T* x, int64_t n,
                                  const Formula formula, Flow<T> flow) {
-  constexpr int64_t kMost = 256;
-  alignas(64) float row[kMost];
-  for (int64_t first = 0, count; first < n; first += count) {
-    const int64_t head = flow.is_streamed ? to_line(y + first) : 0;
-    count = std::min(head ? head : kMost, n - first);
+  const AnyRow<T> any{[](int64_t first, int64_t count, float* row, const T* at, const void* how) {
+    const auto& formula_of = *static_cast<const Formula*>(how);
     for (int64_t i = 0; i < count; i += kFloats)
       with_lanes(count - i, [&](auto m) {
-        store_vector(row + i, formula(load_wide(x + first + i, m), first + i, m));
+        store_vector(row + i, formula_of(load_wide(at + i, m), first + i, m));
       });
-    activate_row(f, row, (count + kFloats - 1) / kFloats * kFloats);
-    for (int64_t i = 0; i < count; i += kFloats)
-      with_lanes(count - i, [&](auto m) {
-        put(y + first + i, load_vector<Floats>(row + i), m, flow.is_streamed && head == 0);
-      });
-  }
+  }};
+  any.apply(f, y, x, n, &formula, flow.is_streamed);
 }
 
 /// The same for x * sigmoid(a * x). Not inlined, so that the way to the commonest activations is

@@ -14,6 +14,7 @@ template <class T>
 class LeanRows {
  public:
   static constexpr int64_t kMost = 8;
+  static constexpr int64_t kLinesAhead = 4096 / sizeof(T);
 
   /// What all rows have in common.
   struct Plan {
@@ -31,7 +32,7 @@ class LeanRows {
   void run(int64_t count) {
     for (; count > 0; count -= p_.rows) {
       const int64_t now = std::min(p_.rows, count), more = std::min(p_.rows, count - now);
-      for (int64_t i = 0; i < now; ++i) formula_[i] = read(x_ + i * p_.x_step, i < more);
+      read(now, more);
       write(now, more);
       x_ += now * p_.x_step;
       y_ += now * p_.y_step;
@@ -40,9 +41,16 @@ class LeanRows {
   }
 
  private:
-  /// Elements from a row to the one that is read ahead meanwhile, or 0.
+  /// Elements from a row that is written to the one that is read ahead meanwhile, or 0.
   int64_t ahead(bool is_there) const {
     return is_there && p_.is_read_ahead ? p_.rows * p_.x_step : 0;
+  }
+
+  /// The same of row i of a batch that is summed. A batch that is written in turns may fill half of
+  /// the second level: what is read ahead further than a few lines is gone before its turn.
+  int64_t ahead_of_sums(int64_t i, int64_t count, int64_t more) const {
+    if (p_.columns == n_) return ahead(i < more);
+    return std::min(ahead(more > 0 || i + 1 < count), kLinesAhead);
   }
 
   /// Sums over a row, which are returned in registers.
@@ -58,7 +66,7 @@ class LeanRows {
       const int64_t n = std::min(kStretch, n_ - i);
       RowSums sums;  // in registers, since nothing takes its address
       if constexpr (kIsHalf<T>)
-        sums.add(row + i, n, broadcast(guess), use_mean_, ahead);
+        sums.template add<Native<T>>(row + i, n, broadcast(guess), use_mean_, ahead);
       else
         sums.begin(row + i, n, broadcast(guess), use_mean_);
       result.sum += sum_of_lanes(sums.lanes());
@@ -67,29 +75,50 @@ class LeanRows {
     return result;
   }
 
-  GroupFormula read(const T* row, bool is_one_ahead) const {
-    const float guess = use_mean_ ? guess_at(row, n_ <= 4 * kStretch ? 1 : 8) : 0;
-    const Pair sums = sums_of(row, guess, ahead(is_one_ahead));
+  /// Sums over a batch of rows and its formulas. Each is a long chain: those of halves are computed
+  /// together, those of floats while the next row is waited for.
+  void read(int64_t count, int64_t more) {
+    if constexpr (kIsHalf<T>)
+      read_together(count, more);
+    else
+      for (int64_t i = 0; i < count; ++i)
+        formula_[i] = formula_of(x_ + i * p_.x_step, ahead_of_sums(i, count, more));
+  }
+
+  void read_together(int64_t count, int64_t more) {
+    GroupSums<kMostRows> sums;
+    for (int64_t i = 0; i < count; ++i) {
+      const T* const row = x_ + i * p_.x_step;
+      sums.guess[i] = guess_at(row);
+      const Pair pair = sums_of(row, sums.guess[i], ahead_of_sums(i, count, more));
+      sums.sum[i] = pair.sum;
+      sums.square[i] = pair.square;
+    }
+    Coefficients<kMostRows> c;
+    const bool are_good = count < kDoubles / 2 ? sums.finish_singly(p_.plan, count, c)
+                                               : sums.finish(p_.plan, count, c);
+    for (int64_t i = 0; i < count; ++i)
+      formula_[i] = {c.pivot[i], c.factor[i], c.shift[i], c.near[i] != 0};
+    if (are_good || !use_mean_) return;
+    for (int64_t i = 0; i < count; ++i)
+      if (!sums.correct_guess(p_.plan, i))
+        formula_[i] = formula_about(x_ + i * p_.x_step, sums.guess[i]);
+  }
+
+  GroupFormula formula_of(const T* row, int64_t ahead) const {
+    const float guess = guess_at(row);
+    const Pair sums = sums_of(row, guess, ahead);
     GroupFormula f;
     float near;
     const bool is_good =
         finish_lanes(p_.plan, sums.sum, sums.square, guess, f.pivot, f.factor, f.shift, near);
     f.is_near = near != 0;
     if (is_good || !use_mean_) return f;
-    return read_again(row, guess_of(double(guess) + sums.sum / double(n_), 1));
+    return formula_about(row, guess_of(double(guess) + sums.sum / double(n_), 1));
   }
 
-  float guess_at(const T* row, int64_t places) const {
-    float sum = 0;
-    for (int64_t k = 0; k < places; ++k) {
-      const Floats v = load_wide(row + k * (n_ / places), Whole{});
-      sum += (v[0] + v[2]) + (v[1] + v[3]);
-    }
-    return guess_of(double(sum), 0.25 / double(places));
-  }
-
-  /// The formula about the mean, since the guessed pivot was far from it.
-  [[gnu::noinline]] GroupFormula read_again(const T* row, float mean) const {
+  /// A row's formula about its mean, since the guessed pivot was far from it.
+  [[gnu::noinline, gnu::cold]] GroupFormula formula_about(const T* row, float mean) const {
     GroupSums<kDoubles> sums;
     Coefficients<kDoubles> c;
     sums.guess[0] = mean;
@@ -98,6 +127,11 @@ class LeanRows {
     sums.square[0] = pair.square;
     sums.finish_surely(p_.plan, 0, c);
     return {c.pivot[0], c.factor[0], c.shift[0], false};
+  }
+
+  float guess_at(const T* row) const {
+    if (!use_mean_) return 0;
+    return guess_from(n_, [&](int64_t i) { return load_wide(row + i, Whole{}); });
   }
 
   template <class Fn>
@@ -163,19 +197,34 @@ class LeanRows {
   template <class Formula>
   [[gnu::always_inline]] int64_t write_vectors(T* y, const T* x, int64_t i, int64_t end,
                                                const Formula& f, const T* ahead) const {
-    const auto one = [&] {
-      if (i + kFloats > end) return;
-      put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
-      i += kFloats;
-    };
-    if (!p_.is_streamed) {
-      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
-    } else {
-      if (!kIsLine<T> && to_line(y + i) > 0) one();
-      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
+    if constexpr (!kIsHalf<T>) {
+      const auto one = [&] {
+        if (i + kFloats > end) return;
+        put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
+        i += kFloats;
+      };
+      if (!p_.is_streamed) {
+        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
+      } else {
+        if (!kIsLine<T> && to_line(y + i) > 0) one();
+        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
+      }
+      one();
+      return i;
     }
-    one();
-    return i;
+    int64_t stop = !kIsLine<T> && p_.is_streamed && to_line(y + i) > 0 ? i + kFloats : i;
+    for (;;) {
+      for (; i + kFloats <= std::min(stop, end); i += kFloats)
+        put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
+      if (stop >= end) return i;
+      if (kIsHalf<T>)  // conversions hide the choice
+        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, p_.is_streamed);
+      else if (p_.is_streamed)
+        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
+      else
+        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
+      stop = end;
+    }
   }
 
   const Plan& p_;

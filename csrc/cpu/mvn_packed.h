@@ -9,8 +9,6 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kMostRows = 16;  // summed before any of them is written
-
 /// Groups of a plan in chunks of kStretch elements. What stands `ahead` elements after a group of
 /// halves is read ahead, if not 0: only conversions leave room for it.
 template <class T>
@@ -27,17 +25,10 @@ class PackedSums {
   int64_t chunks() const { return chunks_; }
   bool is_in_one_piece() const { return x_rank_ == 1; }
 
-  /// A pivot from the first numbers of a group, or from eight places of a large one. As powers of
-  /// two of them are averaged, the guess at the mean of a constant group is exact.
   float guess(const Offsets& group) const {
     if (!plan_.use_mean) return 0;
-    const int64_t places = chunks_ > 4 ? 8 : 1, step = plan_.group_size / places;
-    float sum = 0;
-    for (int64_t k = 0; k < places; ++k) {
-      const Floats v = load_wide(x_ + x_offset(group, k * step), Whole{});
-      sum += (v[0] + v[2]) + (v[1] + v[3]);
-    }
-    return guess_of(double(sum), 0.25 / double(places));
+    return guess_from(plan_.group_size,
+                      [&](int64_t i) { return load_wide(x_ + x_offset(group, i), Whole{}); });
   }
 
   /// Adds the sums of chunk c of a group to `sum` and `square`.

@@ -22,7 +22,7 @@ template <class T>
 constexpr int64_t kBatchBytes = kIsHalf<T> ? 16384 : 4096;
 /// The same of rows without an activation that share scale and bias.
 template <class T>
-constexpr int64_t kLeanBytes = kIsHalf<T> ? 4096 : 1024;
+constexpr int64_t kLeanBytes = kIsHalf<T> ? 8192 : 1024;
 /// Bytes of rows whose shared scale and bias leave the first-level cache. A few of these rows are
 /// written in turns of kColumns elements.
 constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 8, kLongBatchBytes = 1 << 19;
@@ -302,11 +302,12 @@ class PackedRows {
       const int64_t length = std::min(most, n - i);
       Offsets o = at;
       o.add(inner_, i);
-      const float* scale = scales.row ? scales.at(position + i)
-                                      : scale_.row(o.scale, inner_.scale, length, buffers.scale);
+      const float* scale = scales.row
+                               ? scales.at(position + i)
+                               : row_of(scale_, o.scale, inner_.scale, length, buffers.scale);
       const float* bias = biases.row ? biases.at(position + i) : buffers.bias;
       if (plan_.has_bias && !biases.row)
-        bias = bias_.row(o.bias, inner_.bias, length, buffers.bias);
+        bias = row_of(bias_, o.bias, inner_.bias, length, buffers.bias);
       RowBatch<T, kMostRows> rows(1, length, is_streamed_, scale, has_bias_row() ? bias : nullptr);
       rows.row[0] = {y_ + o.y, x_ + o.x, flow.ahead ? flow.ahead + i : nullptr, formula};
       apply_batch(plan_.activation, rows);

@@ -10,6 +10,21 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// n values as a packed row in `buffer`. Not inlined: there is a loop for each type and stride.
+template <class T>
+[[gnu::noinline]] const float* copied(const Parameter<T>& p, int64_t offset, int64_t stride,
+                                      int64_t n, float* buffer) {
+  return p.copy(offset, stride, n, buffer);
+}
+
+/// The same, in place where the values are such a row already.
+template <class T>
+inline const float* row_of(const Parameter<T>& p, int64_t offset, int64_t stride, int64_t n,
+                           float* buffer) {
+  if (p.is_wide && stride == 1) return static_cast<const float*>(p.data) + offset;
+  return copied(p, offset, stride, n, buffer);
+}
+
 /// Scale or bias as floats, where all groups share a row of it.
 template <class T>
 class SharedRow {
@@ -41,7 +56,7 @@ class SharedRow {
     }
     room_.reset(new float[size_t(size_) + 16]);
     float* const row = room_.get() + bytes_to_line(room_.get() + std::max<int64_t>(head, 0)) / 4;
-    whole_.row = p.copy(0, stride_, size_, row);
+    whole_.row = copied(p, 0, stride_, size_, row);
   }
 
   bool exists() const { return stride_ != 0; }
@@ -53,7 +68,7 @@ class SharedRow {
   /// The whole row, or up to n values from `first` on, which `buffer` has room for.
   Part part(int64_t first, int64_t n, float* buffer) const {
     if (whole_.row || !exists()) return whole_;
-    return {p_.copy(first * stride_, stride_, std::min(n, size_ - first), buffer), first};
+    return {copied(p_, first * stride_, stride_, std::min(n, size_ - first), buffer), first};
   }
 
  private:

@@ -77,19 +77,13 @@ const Turn& turn_of(int64_t n) {
   return turns[size_t(n)];
 }
 
-/// Through memory, once all vectors are there.
-struct AnyActivation {
-  const Activation& kind;
-
-  explicit AnyActivation(const Activation& f) : kind(f) {}
-  Floats operator()(Floats x) const { return x; }
-  void finish(Floats* x, int64_t n) const {
-    alignas(64) float row[kMostElements * kFloats];
-    std::memcpy(row, x, size_t(n) * sizeof *x);
-    activate_row(kind, row, n * kFloats);
-    std::memcpy(x, row, size_t(n) * sizeof *x);
-  }
-};
+/// Activates n vectors through memory.
+[[gnu::noinline]] void activate(const Activation& f, Floats* x, int64_t n) {
+  alignas(64) float row[kMostElements * kFloats];
+  std::memcpy(row, x, size_t(n) * sizeof *x);
+  activate_row(f, row, n * kFloats);
+  std::memcpy(x, row, size_t(n) * sizeof *x);
+}
 
 template <class T>
 class ShortRows {
@@ -100,6 +94,9 @@ class ShortRows {
         x_(static_cast<const T*>(x)),
         y_(static_cast<T*>(y)),
         turn_(turn_of(plan.group_size)),
+        floor_(plan.activation),
+        is_plain_(plan.activation.kind == ActivationKind::identity ||
+                  plan.activation.kind == ActivationKind::relu),
         is_packed_(are_packed(plan)),
         is_streamed_(bytes_to_line(y) == 0 &&
                      is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))) {
@@ -112,16 +109,6 @@ class ShortRows {
   }
 
   void run() const {
-    const Activation& f = plan_.activation;
-    if (f.kind == ActivationKind::identity || f.kind == ActivationKind::relu)
-      run_with(Floor(f));
-    else
-      run_with(AnyActivation(f));
-  }
-
- private:
-  template <class F>
-  void run_with(const F& f) const {
     const int64_t tasks = (plan_.groups + kFloats - 1) / kFloats;
     parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       Floats packed[kMostElements], turned[kMostElements];
@@ -129,13 +116,15 @@ class ShortRows {
         const int64_t first = task * kFloats, count = std::min(kFloats, plan_.groups - first);
         load(first, count, packed);
         turn_.apart(packed, turned);
-        normalize(turned, f);
+        normalize(turned);
+        if (!is_plain_) activate(plan_.activation, turned, n_);
         turn_.back(turned, packed);
         store(first, count, packed);
       }
     });
   }
 
+ private:
   static bool are_packed(const MvnPlan& plan) {
     const MvnAxis &row = plan.reduced[0], &rows = plan.kept[0];
     if (row.x != 1 || row.y != 1 || plan.kept_rank > 1) return false;
@@ -191,8 +180,7 @@ class ShortRows {
 
   /// The corrected two-pass method, a row in each lane. With a mean that is not finite, that is
   /// what is subtracted.
-  template <class F>
-  void normalize(Floats* x, const F& f) const {
+  void normalize(Floats* x) const {
     const auto n = float(n_);
     Floats delta = {}, square = {};
     if (plan_.use_mean) {
@@ -212,8 +200,7 @@ class ShortRows {
       for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
     }
     for (int64_t i = 0; i < n_; ++i)
-      x[i] = f(fused(x[i], broadcast(scale_[i]), broadcast(bias_[i])));
-    if constexpr (std::is_same_v<F, AnyActivation>) f.finish(x, n_);
+      x[i] = floor_(fused(x[i], broadcast(scale_[i]), broadcast(bias_[i])));
   }
 
   static constexpr float kOne = 1, kZero = 0;
@@ -224,7 +211,8 @@ class ShortRows {
   T* y_;
   const Turn& turn_;
   float scale_[kMostElements], bias_[kMostElements];
-  bool is_packed_, is_streamed_;
+  Floor floor_;  // all there is of a plain activation
+  bool is_plain_, is_packed_, is_streamed_;
 };
 
 }  // namespace

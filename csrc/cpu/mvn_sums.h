@@ -12,6 +12,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// The longest stretch of a row whose sums stay in float: chains of at most 128 additions.
+constexpr int64_t kStretch = 4096;
+
 /// A pivot from the sum of 1 / share of a group's numbers; 0 where that is not finite, since
 /// infinities must add up as in the plain sum.
 inline float guess_of(double sum, double share) {
@@ -23,6 +26,21 @@ inline float guess_of(double sum, double share) {
 inline Floats guesses_of(Floats sum, float share) {
   const Floats guess = sum * share;
   return guess - guess == 0 ? guess : Floats{};
+}
+
+/// A pivot of n numbers from the first of them, or from eight places of many; load(i) is a vector
+/// of them from i on. As powers of two of them are averaged, the guess at the mean of a constant
+/// group is exact.
+template <class Load>
+inline float guess_from(int64_t n, const Load& load) {
+  constexpr int64_t kPlaces = 8;
+  const bool is_long = n > 4 * kStretch;
+  float sum = 0;
+  for (int64_t k = 0; k < (is_long ? kPlaces : 1); ++k) {
+    const Floats v = load(k * (n / kPlaces));
+    sum += (v[0] + v[2]) + (v[1] + v[3]);
+  }
+  return guess_of(double(sum), is_long ? 0.25 / kPlaces : 0.25);
 }
 
 constexpr double kMost32 = std::numeric_limits<float>::max();
@@ -53,6 +71,8 @@ inline auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot
   near = as_floats((mean * mean <= 16 * variance) & (variance < kMost32) ? one : zero);
   return is_near(delta, variance);
 }
+
+constexpr int64_t kMostRows = 16;  // summed before any of them is written
 
 /// What normalizing needs of kMost groups: (x - pivot) * factor + shift. `near` is 1 where the mean
 /// is within four deviations of 0: x * factor + (shift - pivot * factor), rounded as numbers up to
@@ -117,9 +137,6 @@ struct GroupSums {
   }
 };
 
-/// The longest stretch of a row whose sums stay in float: chains of at most 128 additions.
-constexpr int64_t kStretch = 4096;
-
 /// Four sums in turn, as if vectors began where the row does.
 struct TurnedSums {
   Floats v[4] = {};
@@ -133,47 +150,130 @@ struct TurnedSums {
   }
 };
 
+/// Vectors that whole rows of T are summed in: the processor converts Float16 from and to 256
+/// bits in fewer steps than 512, since it need not move halves between them.
+template <class T>
+using Native = std::conditional_t<kFloats == 16 && std::is_same_v<T, Float16>, HalfFloats, Floats>;
+
+/// The first lanes of a vector, which may be all of them.
+template <class V>
+inline V leading(Floats v) {
+  V result;
+  std::memcpy(&result, &v, sizeof result);
+  return result;
+}
+
+/// A vector's k-th part, and back: by shuffles, since what was written as halves and is read as a
+/// whole is waited for.
+template <class V>
+inline V part_of(Floats v, [[maybe_unused]] int k) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, HalfFloats>)
+    return k ? _mm512_maskz_extractf32x8_ps(0xff, v, 1) : leading<V>(v);
+#endif
+  return leading<V>(v);
+}
+inline Floats whole_of(const Floats* parts) { return *parts; }
+#if defined(__AVX512F__)
+inline Floats whole_of(const HalfFloats* parts) {
+  return _mm512_maskz_insertf32x8(0xffff, _mm512_castps256_ps512(parts[0]), parts[1], 1);
+}
+#endif
+
+/// As many elements as v has room for, in any order that is the same for all rows: it takes fewer
+/// steps to widen every other BFloat16 than neighbours.
+template <class T, class V, int kCount>
+[[gnu::always_inline]] inline void load_all(const T* p, V (&v)[kCount]) {
+  constexpr auto kEach = int(sizeof(V) / sizeof(float));
+#pragma GCC unroll 8
+  for (int k = 0; k < kCount; ++k) {
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (k % 2) continue;
+      const auto two = load_vector<Vector<uint32_t>>(p + k * kEach);
+      v[k] = std::bit_cast<V>(two << 16);
+      v[k + 1] = std::bit_cast<V>(two & 0xffff0000u);
+    } else if constexpr (std::is_same_v<V, Floats>) {
+      v[k] = load_wide(p + k * kEach, Whole{});
+    } else {
+      v[k] = load_half(p + k * kEach);
+    }
+  }
+}
+
+/// 1, which no compiler knows. A sum as fused(a, one(), b) goes to the multipliers, which wait
+/// while the adders convert.
+inline Floats one() {
+  Floats v = broadcast(1);
+  asm("" : "+v"(v));
+  return v;
+}
+
+/// Sums of whole vectors, four at a time, in vectors V, which may be halves of them.
+template <class T, class V>
+struct WholeSums {
+  static constexpr int kParts = sizeof(Floats) / sizeof(V), kAll = 4 * kParts;
+  V sum[kAll] = {}, square[kAll] = {};  // in registers, if nothing takes their address
+
+  /// Goes on from two vectors of sums each.
+  explicit WholeSums(const auto& begun) {
+#pragma GCC unroll 4
+    for (int k = 0; k < 2 * kParts; ++k) {
+      sum[k] = part_of<V>(begun.sum[k / kParts], k % kParts);
+      square[k] = part_of<V>(begun.square[k / kParts], k % kParts);
+    }
+  }
+
+  static Floats joined(const V* v, int k) { return whole_of(v + k * kParts); }
+
+  /// Adds n elements, which are whole steps, and reads ahead, if that is not 0.
+  template <bool kHasMean>
+  [[gnu::always_inline]] void add(const T* x, int64_t n, Floats guess, int64_t ahead) {
+    const V minus_guess = leading<V>(-guess), unit = leading<V>(one());
+    for (int64_t i = 0; i < n; i += 4 * kFloats) {
+      if (ahead)
+        for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
+          __builtin_prefetch(x + ahead + i + l, 0, 2);
+      V v[kAll];
+      load_all(x + i, v);
+#pragma GCC unroll 8
+      for (int k = 0; k < kAll; ++k) {
+        if constexpr (kHasMean) {
+          v[k] = fused(v[k], unit, minus_guess);
+          sum[k] += v[k];
+        }
+        square[k] = fused(v[k], v[k], square[k]);
+      }
+    }
+  }
+};
+
 /// Sums over a row of up to kStretch elements at a time.
 struct RowSums {
   Floats sum[2] = {}, square[2] = {};
 
   /// What stands `ahead` elements after x is read ahead, if not 0. Without a mean the guess is 0,
   /// and of the numbers themselves no sum is wanted.
-  template <class T>
+  template <class V = Floats, class T>
   [[gnu::always_inline]] void add(const T* x, int64_t n, Floats guess, bool use_mean,
                                   int64_t ahead = 0) {
-    // Copies that stay in registers.
-    Floats s0 = sum[0], s1 = sum[1], q0 = square[0], q1 = square[1], s2 = {}, s3 = {}, q2 = {},
-           q3 = {};
-    const auto fetch = [&](int64_t i) {
-      if (ahead)
-        for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
-          __builtin_prefetch(x + ahead + i + l, 0, 2);
-    };
-    const auto add_square = [&](int64_t i, Floats& q) {
-      const Floats v = load_wide(x + i, Whole{});
-      q = fused(v, v, q);
-    };
-    int64_t i = 0;
-    for (; !use_mean && i + 4 * kFloats <= n; i += 4 * kFloats) {
-      fetch(i);
-      add_square(i, q0);
-      add_square(i + kFloats, q1);
-      add_square(i + 2 * kFloats, q2);
-      add_square(i + 3 * kFloats, q3);
+    WholeSums<T, V> whole(*this);  // copies that stay in registers
+    const int64_t end = n / (4 * kFloats) * (4 * kFloats);
+    if (use_mean)
+      whole.template add<true>(x, end, guess, ahead);
+    else
+      whole.template add<false>(x, end, guess, ahead);
+    Floats s[4], q[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      s[k] = whole.joined(whole.sum, k);
+      q[k] = whole.joined(whole.square, k);
     }
-    for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
-      fetch(i);
-      step(load_wide(x + i, Whole{}) - guess, s0, q0);
-      step(load_wide(x + i + kFloats, Whole{}) - guess, s1, q1);
-      step(load_wide(x + i + 2 * kFloats, Whole{}) - guess, s2, q2);
-      step(load_wide(x + i + 3 * kFloats, Whole{}) - guess, s3, q3);
+    add_rest(x + end, n - end, guess, s[0], q[0], s[1], q[1]);
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+      sum[k] = s[k] + s[k + 2];
+      square[k] = q[k] + q[k + 2];
     }
-    add_rest(x + i, n - i, guess, s0, q0, s1, q1);
-    sum[0] = s0 + s2;
-    sum[1] = s1 + s3;
-    square[0] = q0 + q2;
-    square[1] = q1 + q3;
   }
 
   /// The same sums of a row that is the first, from whole lines: reading vectors that stand in two

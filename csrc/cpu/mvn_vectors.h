@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "core/scalar.h"
@@ -14,6 +15,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 using Floats = Vector<float>;
+using HalfFloats = Vector<float, kVectorBytes / 2>;
 constexpr int64_t kFloats = kLanes<float>;
 
 /// Which lanes of a vector stand for elements: all of them, or the first n.
@@ -70,6 +72,9 @@ inline Floats widen(BFloat16, HalfBits v) {
       _mm512_maskz_permutexvar_epi16(0xaaaaaaaa, std::bit_cast<__m512i>(kSpread),
                                      _mm512_maskz_inserti64x4(0xff, __m512i{}, v, 0)));
 }
+inline HalfFloats load_half(const Float16* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 inline HalfBits narrow(Float16, Floats v, bool) {
   return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -78,10 +83,22 @@ constexpr Vector<int16_t> kUpperOfTwo = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19,
                                          23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
                                          45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
 constexpr Vector<int16_t> kLowerOfTwo = kUpperOfTwo - 1;
+/// Whether the processor has AVX512-BF16, whose conversion takes subnormal numbers for 0.
+inline bool converts_pairs() { return __builtin_cpu_supports("avx512bf16") != 0; }
+inline bool is_any_subnormal(Floats a, Floats b) {
+  constexpr int kSubnormal = 0x20;
+  return _kortestz_mask16_u8(_mm512_fpclass_ps_mask(a, kSubnormal),
+                             _mm512_fpclass_ps_mask(b, kSubnormal)) == 0;
+}
 /// Two vectors as BFloat16. Rounding adds to a number's upper half what is carried out of its lower
 /// half + 0x7fff + the upper half's last bit: an average of 16 bits keeps that as its first bit. A
 /// computed NaN is quiet, so its upper half stays NaN unless a carry runs over its last value.
 inline __m512i narrow_pair(Floats a, Floats b, bool are_numbers) {
+  if (converts_pairs() && !is_any_subnormal(a, b)) [[likely]] {
+    __m512i both;  // by its name, since this code is for processors without it, too
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a), "v"(b));
+    return both;
+  }
   const __m512i x = std::bit_cast<__m512i>(a), y = std::bit_cast<__m512i>(b);
   const __m512i upper = _mm512_permutex2var_epi16(x, std::bit_cast<__m512i>(kUpperOfTwo), y),
                 lower = _mm512_permutex2var_epi16(x, std::bit_cast<__m512i>(kLowerOfTwo), y);
@@ -214,6 +231,9 @@ using Doubles = Vector<double>;
 inline double fused(double a, double b, double c) { return std::fma(a, b, c); }
 #if defined(__AVX512F__)
 inline Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline HalfFloats fused(HalfFloats a, HalfFloats b, HalfFloats c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
 inline Doubles fused(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
 #else
 inline Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
@@ -282,20 +302,21 @@ inline Floats blocks_halved(Floats a, Floats b, std::integer_sequence<int, kLane
          __builtin_shufflevector(a, b, kLane / kHalf * kBlock + kLane % kHalf + kHalf...);
 }
 
-/// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i], which is overwritten.
-template <int kBlock = int(kFloats)>
-inline Floats sums_of_lanes(Floats* v) {
+template <int kBlock>
+[[gnu::always_inline]] inline Floats sums_of_blocks(Floats* v) {
   if constexpr (kBlock == 1) {
     return v[0];
   } else {
     for (int i = 0; i < kBlock / 2; ++i)
       v[i] = blocks_halved<kBlock>(v[2 * i], v[2 * i + 1],
                                    std::make_integer_sequence<int, int(kFloats)>{});
-    return sums_of_lanes<kBlock / 2>(v);
+    return sums_of_blocks<kBlock / 2>(v);
   }
 }
 
-using HalfFloats = Vector<float, kVectorBytes / 2>;
+/// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i], which is overwritten.
+inline Floats sums_of_lanes(Floats* v) { return sums_of_blocks<int(kFloats)>(v); }
+
 constexpr int64_t kDoubles = kLanes<double>;
 #if defined(__AVX512F__)
 constexpr Vector<int64_t> kDoubleIndices = {0, 1, 2, 3, 4, 5, 6, 7};
