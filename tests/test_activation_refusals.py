@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cudml
-from harness import refused
+from harness import named, refused
 
 OP = "mean_variance_normalization"
 INF, NAN = float("inf"), float("nan")
@@ -78,14 +78,14 @@ def test_linear_needs_both_parameters() -> None:
     "fused",
     [3, 1.0, True, b"relu", ["relu", {}], ("relu",), (), ("relu", {}, {}), {"relu": {}},
      ("relu", None), ("relu", 1.0), ("relu", [("alpha", 1)]), (None, {}), (3, {}), object()],
-    ids=repr,
+    ids=named,
 )  # fmt: skip
 def test_kind_of_the_argument(fused: Any) -> None:
     refuse(TypeError, "FusedActivation", fused=fused)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-@pytest.mark.parametrize("value", ["1", None, 1j, [1.0], object()], ids=repr)
+@pytest.mark.parametrize("value", ["1", None, 1j, [1.0], object()], ids=named)
 def test_kind_of_a_parameter(name: str, value: Any) -> None:
     for parameter in PARAMETERS[name]:
         refuse(

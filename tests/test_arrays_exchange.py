@@ -14,7 +14,7 @@ import cudml
 from cudml import _libraries, _operators
 from cudml.directml import BufferTensorDesc, PaddingOperatorDesc
 from exporters import CPU, CUDA, CUDA_HOST, IS_COPIED, READ_ONLY, ROCM, Exporter
-from harness import data, refused
+from harness import data, named, refused
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -104,7 +104,9 @@ REFUSED: list[tuple[Any, tuple[str, ...], dict[str, Any]]] = [
 
 @pytest.mark.bug("MEM-02", "RUN-08")
 @pytest.mark.decision("D-TEN-7")
-@pytest.mark.parametrize(("kind", "fragments", "changes"), REFUSED, ids=lambda v: str(v)[:60])
+@pytest.mark.parametrize(
+    ("kind", "fragments", "changes"), REFUSED, ids=[" ".join(words) for _, words, _ in REFUSED]
+)
 def test_capsules_that_are_refused(
     kind: Any, fragments: tuple[str, ...], changes: dict[str, Any]
 ) -> None:
@@ -178,7 +180,7 @@ def test_odd_producers() -> None:
         into(Exporter)
 
 
-@pytest.mark.parametrize("thing", [None, [[1.0]], "x", 3, object(), np.float32(1)], ids=repr)
+@pytest.mark.parametrize("thing", [None, [[1.0]], "x", 3, object(), np.float32(1)], ids=named)
 def test_what_is_no_array(thing: Any) -> None:
     with refused(TypeError, "max_pooling: InputTensor (x) is ", "__cuda_array_interface__"):
         pool(thing)

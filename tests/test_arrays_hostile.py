@@ -19,7 +19,7 @@ from array_support import child_says
 from cudml import _operators
 from directml_support import operator, tensor
 from exporters import CPU, CUDA, CUDA_HOST, IS_COPIED, READ_ONLY, Exporter
-from harness import data
+from harness import data, named
 
 X = data((2, 3, 5, 7), "float32")
 AXES = (2, 3)
@@ -302,7 +302,7 @@ def test_methods_that_raise(role: str) -> None:
 
 
 @every_role
-@pytest.mark.parametrize("gift", [None, 7, X, b"dltensor", "dltensor", (), object()], ids=repr)
+@pytest.mark.parametrize("gift", [None, 7, X, b"dltensor", "dltensor", (), object()], ids=named)
 def test_gifts_that_are_no_capsules(role: str, gift: Any) -> None:
     y = np.full(X.shape, -1, X.dtype)
     odd, (begin, call) = Odd(lambda **_: gift), ROLES[role]

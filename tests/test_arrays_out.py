@@ -22,7 +22,7 @@ from array_support import (
     same,
     steps,
 )
-from harness import dtype_of, guarded, refused
+from harness import dtype_of, guarded, named, refused
 
 FILL = 0xA5
 
@@ -288,7 +288,7 @@ def test_read_only_out(label: str) -> None:
 
 
 @every_operator
-@pytest.mark.parametrize("stream", [0, 1, 2, -1, 2**64, 1.5, "0", True, object()], ids=str)
+@pytest.mark.parametrize("stream", [0, 1, 2, -1, 2**64, 1.5, "0", True, object()], ids=named)
 def test_stream_on_the_cpu_is_refused(label: str, stream: Any) -> None:
     p = make(label)
     outputs = p.outputs()

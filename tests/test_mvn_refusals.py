@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cudml
-from harness import refused
+from harness import named, refused
 from pool_support import FLOATS, dtype_of, strided
 
 OP = "mean_variance_normalization"
@@ -67,7 +67,7 @@ def test_values_of_epsilon(use_variance: bool, dtype: str) -> None:
         refuse(ValueError, "Epsilon", x=x, epsilon=epsilon, use_variance=use_variance)
 
 
-@pytest.mark.parametrize("epsilon", ["1e-5", None, 1j, [1e-5], object()], ids=repr)
+@pytest.mark.parametrize("epsilon", ["1e-5", None, 1j, [1e-5], object()], ids=named)
 def test_kind_of_epsilon(epsilon: Any) -> None:
     refuse(TypeError, "Epsilon", epsilon=epsilon)
 
@@ -111,7 +111,7 @@ def test_types_of_parameters(dtype: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["scale", "bias"])
-@pytest.mark.parametrize("value", [1.0, [1.0], "1", object()], ids=repr)
+@pytest.mark.parametrize("value", [1.0, [1.0], "1", object()], ids=named)
 def test_kind_of_parameters(name: str, value: Any) -> None:
     refuse(TypeError, name, **{name: value})
 
@@ -128,7 +128,7 @@ def test_ranks(rank: int) -> None:
         cudml.mean_variance_normalization(np.ones((1,) * rank, np.float32), axes=())
 
 
-@pytest.mark.parametrize("x", [None, 3.0, [1.0, 2.0], "abc", object()], ids=repr)
+@pytest.mark.parametrize("x", [None, 3.0, [1.0, 2.0], "abc", object()], ids=named)
 def test_kind_of_input(x: Any) -> None:
     with refused(TypeError, OP):
         cudml.mean_variance_normalization(x, axes=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cudml
-from harness import refused
+from harness import named, refused
 from pool_support import EVERY, dtype_of, strided
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -32,7 +32,7 @@ def test_number_of_pads(pads: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "pad", [1.0, np.float32(1), "1", None, 1j, True, False, np.True_, {}, object()], ids=repr
+    "pad", [1.0, np.float32(1), "1", None, 1j, True, False, np.True_, {}, object()], ids=named
 )
 def test_kind_of_pads(pad: Any) -> None:
     refuse(TypeError, "StartPadding", start=pad)
@@ -83,7 +83,7 @@ def test_element_types(dtype: str) -> None:
         cudml.padding(np.zeros((2, 2), dtype), 1, 1)
 
 
-@pytest.mark.parametrize("x", [None, 3, [1.0, 2.0], "abc", b"abc", object()], ids=repr)
+@pytest.mark.parametrize("x", [None, 3, [1.0, 2.0], "abc", b"abc", object()], ids=named)
 def test_kind_of_input(x: Any) -> None:
     with refused(TypeError, "padding"):
         cudml.padding(x, 1, 1)
@@ -161,7 +161,7 @@ def test_keywords() -> None:
         cudml.padding()
 
 
-@pytest.mark.parametrize("stream", [0, 1, 2, object()], ids=repr)
+@pytest.mark.parametrize("stream", [0, 1, 2, object()], ids=named)
 def test_a_stream_is_for_cuda_arrays(stream: Any) -> None:
     refuse(ValueError, "stream", stream=stream)
 

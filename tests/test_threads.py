@@ -15,7 +15,7 @@ import pytest
 
 import cudml
 from array_support import LABELS, bits, child, child_says, every_operator, in_order, make, same
-from harness import data, refused
+from harness import data, named, refused
 
 SAYS = "import cudml; print(cudml.get_num_threads())"
 
@@ -219,7 +219,9 @@ def test_numbers_of_threads_out_of_range(n: int) -> None:
     assert cudml.get_num_threads() == before
 
 
-@pytest.mark.parametrize("n", [True, False, 1.0, "2", None, [2], np.float32(2), object()], ids=str)
+@pytest.mark.parametrize(
+    "n", [True, False, 1.0, "2", None, [2], np.float32(2), object()], ids=named
+)
 def test_numbers_of_threads_of_the_wrong_kind(n: Any) -> None:
     before = cudml.get_num_threads()
     with refused(TypeError, "set_num_threads"):
