@@ -323,3 +323,22 @@ def test_a_mean_of_numbers_whose_squares_overflow(
     x = (large + spread * offsets).astype(dtype_of(dtype))
     check(OP, x, axes=axes, use_variance=False, layouts=FLAT)
     check(OP, -x, axes=axes, use_variance=False, activation="relu", layouts=FLAT)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.parametrize("kept", [0xFFFFFFFF, 0x80FFFFFF])
+@pytest.mark.parametrize("n", [96, 200, 4096])
+def test_bfloat16_results_of_any_bits_are_rounded_to_even(n: int, kept: int) -> None:
+    """Normalized numbers are 1 and -1, so results are the scale's bits: any, or about subnormal."""
+    kind = pytest.importorskip("ml_dtypes").bfloat16
+    pattern = np.random.default_rng(n).integers(0, 2**32, n, np.uint32) & np.uint32(kept)
+    scale, bias = pattern.view(np.float32)[None], np.full((1, n), -0.0, np.float32)
+    x = np.ones((9, n), kind)
+    x[:, ::2] = -1
+    y = cudml.mean_variance_normalization(x, scale, bias, axes=1, epsilon=0)
+    with np.errstate(all="ignore"):
+        expected = (x.astype(np.float32) * scale + bias).astype(kind)
+    is_nan = np.isnan(expected.astype(np.float32))
+    assert (np.isnan(y.astype(np.float32)) == is_nan).all()
+    assert (y.view(np.uint16) == expected.view(np.uint16))[~is_nan].all()

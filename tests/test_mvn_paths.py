@@ -391,22 +391,3 @@ def test_rows_with_a_scale_and_no_bias(n: int, dtype: str) -> None:
     for use_mean, activation in itertools.product((True, False), (None, "relu", "swish", "elu")):
         check(OP, x.astype(dtype_of(dtype)), scale, axes=1, use_mean=use_mean,
               activation=activation, layouts=FLAT)  # fmt: skip
-
-
-@pytest.mark.core
-@pytest.mark.small
-@pytest.mark.parametrize("kept", [0xFFFFFFFF, 0x80FFFFFF])
-@pytest.mark.parametrize("n", [96, 200, 4096])
-def test_bfloat16_results_of_any_bits_are_rounded_to_even(n: int, kept: int) -> None:
-    """Normalized numbers are 1 and -1, so results are the scale's bits: any, or about subnormal."""
-    kind = pytest.importorskip("ml_dtypes").bfloat16
-    pattern = np.random.default_rng(n).integers(0, 2**32, n, np.uint32) & np.uint32(kept)
-    scale, bias = pattern.view(np.float32)[None], np.full((1, n), -0.0, np.float32)
-    x = np.ones((9, n), kind)
-    x[:, ::2] = -1
-    y = cudml.mean_variance_normalization(x, scale, bias, axes=1, epsilon=0)
-    with np.errstate(all="ignore"):
-        expected = (x.astype(np.float32) * scale + bias).astype(kind)
-    is_nan = np.isnan(expected.astype(np.float32))
-    assert (np.isnan(y.astype(np.float32)) == is_nan).all()
-    assert (y.view(np.uint16) == expected.view(np.uint16))[~is_nan].all()
