@@ -19,6 +19,7 @@ LONG = 0.02  # a call as long as this is not repeated to estimate it
 FEWEST_TURNS = 3
 SLOW = 8.0  # times the quickest one's: a single turn is enough to say so
 FEWEST_ROUNDS = 5  # of all visits, even where the time is up
+COPY = "copy: "  # begins the name of a way to copy among the contenders
 
 
 def wall_clock(call: Call, count: int) -> float:
@@ -83,6 +84,10 @@ def estimate(call: Call, clock: Clock, first: float = 0.0, tries: int = 2) -> fl
     return min(clock(call, count) for _ in range(tries))
 
 
+def is_copy(who: str) -> bool:
+    return who.startswith(COPY)
+
+
 def calls_in_a_turn(expected: float) -> int:
     return max(1, min(MOST_CALLS, math.ceil(TURN / max(expected, 1e-7))))
 
@@ -104,7 +109,7 @@ def interleaved(
     unless it is SLOW; those that are `steady` take one in each.
     """
     share = max(seconds, 1e-9) / len(calls)  # of the time, for each
-    quickest = min(expected for name, (_, expected) in calls.items() if name != "copy")
+    quickest = min(expected for who, (_, expected) in calls.items() if not is_copy(who))
     players = {}
     for name, (call, expected) in calls.items():
         count = calls_in_a_turn(expected)

@@ -11,6 +11,7 @@ from problems import FAMILIES, cross
 Row = dict[str, Any]
 
 NOISY = 0.2  # CPUs' worth of other processes' work, from where a row says so
+SLOW_LAYOUT = 1.3  # times as long for a byte, from where the summary names a row
 HEADER = (
     f"{'case':<56}{'run as':<20}{'thr':>3}{'ms':>10}{'GB/s':>8}{'copy':>8}"
     f"{'share':>7}  {'p10 - p90':<13}{'ratio':>7}  best peer"
@@ -76,6 +77,31 @@ def means(rows: list[Row]) -> list[dict[str, Any]]:
     return found
 
 
+def channels_last(rows: list[Row]) -> list[tuple[Row, float]]:
+    """Rows of that layout with their time for a byte over that of channels first."""
+
+    def key(row: Row, layout: str) -> tuple[Any, ...]:
+        return (row["number"], row["what"], *row["full"], row["dtype"], row["threads"], layout)
+
+    speeds = {key(r, r["layout"]): r["contenders"]["cudml"]["gb_s"] for r in rows}
+    last = [r for r in rows if r["layout"] == "L" and key(r, "C") in speeds]
+    return [(r, speeds[key(r, "C")] / speeds[key(r, "L")]) for r in last]
+
+
+def layouts(rows: list[Row]) -> list[str]:
+    found = sorted(channels_last(rows), key=lambda pair: -pair[1])
+    if not found:
+        return []
+    slow = [(row, times) for row, times in found if times > SLOW_LAYOUT]
+    middle = geometric_mean(times for _, times in found)
+    return [
+        "",
+        f"Channels last take {middle:.2f} times as long for a byte as channels first (geometric"
+        f" mean of {len(found)} rows); above {SLOW_LAYOUT}: {len(slow)}",
+        *(f"  {times:.2f}  {row['name']}, {row['threads']} threads" for row, times in slow),
+    ]
+
+
 def summary(rows: list[Row]) -> list[str]:
     lines = [
         f"{'geometric means over the cases':<32}{'thr':>4}{'rows':>6}{'share':>8}"
@@ -91,4 +117,4 @@ def summary(rows: list[Row]) -> list[str]:
     behind = sorted((r for r in rows if r["ratio"] and r["ratio"] < 1), key=lambda r: r["ratio"])
     if behind:
         lines += ["", "Behind the best peer:", *(f"  {line(row)}" for row in behind)]
-    return lines
+    return lines + layouts(rows)

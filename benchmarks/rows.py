@@ -12,10 +12,21 @@ import numpy as np
 import verify
 from arrays import Arrays
 from contenders import Contender, Field
-from measure import FEWEST_ROUNDS, Call, Turns, estimate, interleaved, of_copy, spread
+from measure import (
+    COPY,
+    FEWEST_ROUNDS,
+    Call,
+    Turns,
+    estimate,
+    interleaved,
+    is_copy,
+    of_copy,
+    spread,
+)
 from problems import Problem
 
 _HOPELESS = 3.0  # times slower than the library's fastest way: not tried with more threads
+_RIVALS = 1.3  # times slower than the fastest copy at first: may prove to be the fastest
 
 
 @dataclass(frozen=True)
@@ -32,7 +43,7 @@ class Limits:
 
 @dataclass
 class Seen:
-    """What visits with one number of threads have shown, by library and for the copy.
+    """What visits with one number of threads have shown, by library and for copies.
 
     `best` is the fastest way with about how many seconds it takes.
     """
@@ -122,19 +133,21 @@ def fastest_ways(
     return best
 
 
-def fastest_copy(device: Any, problem: Problem, threads: int) -> tuple[str, Any, float]:
+def fast_copies(device: Any, problem: Problem, threads: int) -> dict[str, tuple[str, Any, float]]:
+    """The two quickest ways to copy where a first trial cannot tell them apart, or the one."""
     calls = device.copies(problem, threads)
     times = {way: estimate(call, device.clock, tries=3) for way, call in calls.items()}
-    way = min(times, key=times.__getitem__)
-    return way, calls[way], times[way]
+    quickest = sorted(times, key=times.__getitem__)[:2]
+    rivals = [way for way in quickest if times[way] <= _RIVALS * times[quickest[0]]]
+    return {COPY + way: (way, calls[way], times[way]) for way in rivals}
 
 
 def first_visit(
     device: Any, field: Field, arrays: Arrays, threads: int, known: Known
 ) -> dict[str, tuple[Call, float]]:
-    """Verifies all ways and finds each library's fastest one, and the fastest copy."""
+    """Verifies all ways and finds each library's fastest one, and the fastest copies."""
     best = fastest_ways(device, verified(device, field, arrays, known), known)
-    best["copy"] = fastest_copy(device, arrays.problem, threads)
+    best |= fast_copies(device, arrays.problem, threads)
     ways = {who: (way, seconds) for who, (way, _, seconds) in best.items()}
     known.seen[threads] = Seen(ways, field.absent)
     return {who: (call, seconds) for who, (_, call, seconds) in best.items()}
@@ -148,7 +161,7 @@ def later_visit(
     copies = device.copies(problem, threads)
     calls = {}
     for who, (way, seconds) in seen.best.items():
-        call = copies[way] if who == "copy" else ways[who, way]()
+        call = copies[way] if is_copy(who) else ways[who, way]()
         device.clock(call, 1)
         calls[who] = (call, seconds)
     return calls
@@ -169,11 +182,11 @@ def visit(device: Any, arrays: Arrays, threads: int, limits: Limits, known: Know
         math.ceil(limits.rounds / visits),
         limits.seconds / visits,
         device.clock,
-        steady=("copy", "cudml"),
+        steady=("cudml", *filter(is_copy, calls)),
         least=limits.seconds / visits / 4,
         fewest=math.ceil(FEWEST_ROUNDS / visits),
     )
-    first = len(seen.turns["copy"].seconds) if seen.turns else 0
+    first = len(seen.turns["cudml"].seconds) if seen.turns else 0
     for who, taken in turns.items():
         seen.turns.setdefault(who, Turns()).add(taken, first)
     seen.others_cpus.append(load.cpus())
@@ -195,12 +208,23 @@ def contender_facts(turns: Turns, copies: Turns, way: str, size: int) -> dict[st
     }
 
 
-def row(problem: Problem, threads: int, seen: Seen) -> dict[str, Any]:
-    found = {
-        who: contender_facts(t, seen.turns["copy"], seen.best[who][0], problem.bytes)
-        for who, t in seen.turns.items()
+def fastest_copy(seen: Seen) -> str:
+    """By its median over all visits: one trial's choice could be another in the next run."""
+    medians = {
+        who: spread(turns.seconds.values()).median
+        for who, turns in seen.turns.items()
+        if is_copy(who)
     }
-    ceiling = found.pop("copy")
+    return min(medians, key=medians.__getitem__)
+
+
+def row(problem: Problem, threads: int, seen: Seen) -> dict[str, Any]:
+    copy = fastest_copy(seen)
+    facts_of = partial(contender_facts, copies=seen.turns[copy], size=problem.bytes)
+    ceiling = facts_of(seen.turns[copy], way=seen.best[copy][0])
+    found = {
+        who: facts_of(t, way=seen.best[who][0]) for who, t in seen.turns.items() if not is_copy(who)
+    }
     peers = {who: facts["ms"] for who, facts in found.items() if who != "cudml"}
     peer = min(peers, key=peers.__getitem__) if peers else ""
     return {

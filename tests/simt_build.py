@@ -18,6 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 VARIANTS = {"plain": "", "asan": "address,undefined", "tsan": "thread"}
+VARIANT = os.environ.get("CUDML_SIMT_VARIANT", "plain")
 
 
 def native_build() -> Any:
@@ -46,7 +47,7 @@ def built(variant: str) -> Path:
 @functools.cache
 def module() -> Any:
     """`cudml._simt`, built where it is not up to date."""
-    path = str(built(os.environ.get("CUDML_SIMT_VARIANT", "plain")))
+    path = str(built(VARIANT))
     loader = importlib.machinery.ExtensionFileLoader("cudml._simt", path)
     spec = importlib.util.spec_from_file_location("cudml._simt", path, loader=loader)
     assert spec

@@ -19,10 +19,14 @@ from harness import dtype_of
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-cases, compare, measure, plot, problems, report, verify, arrays_of, cudml_calls, numpy_calls = map(
+cases, compare, measure, plot, problems, report, rows, verify = map(
+    importlib.import_module,
+    ("cases", "compare", "measure", "plot", "problems", "report", "rows", "verify"),
+)
+arrays_of, cudml_calls, numpy_calls = map(
     importlib.import_module,
     (
-        *("cases", "compare", "measure", "plot", "problems", "report", "verify", "arrays"),
+        "arrays",
         *("contenders.cudml_calls", "contenders.numpy_calls"),
     ),
 )
@@ -121,6 +125,28 @@ def test_each_case_counts_once_in_a_mean() -> None:
     rows = [{"number": 1, "s": 1.0}, {"number": 1, "s": 4.0}, {"number": 2, "s": 8.0}]
     assert report.mean_of(rows, lambda row: row["s"]) == pytest.approx(4)
     assert report.mean_of(rows, lambda row: None) is None
+
+
+def test_the_fastest_copy_of_all_visits_counts() -> None:
+    seen = rows.Seen({}, {})
+    for way, seconds in {"a": (1.0, 4.0, 4.0), "b": (3.0, 3.0, 3.0)}.items():
+        seen.turns[measure.COPY + way] = measure.Turns(dict(enumerate(seconds)))
+    seen.turns["cudml"] = measure.Turns({0: 1.0})
+    assert rows.fastest_copy(seen) == measure.COPY + "b"
+
+
+def test_layouts_are_compared_byte_by_byte() -> None:
+    def row(layout: str, gb_s: float, threads: int = 1, size: int = 8) -> dict[str, Any]:
+        named = {"name": f"case {layout}", "number": 1, "what": "case", "full": [size, 3]}
+        run = {"dtype": "float32", "layout": layout, "threads": threads}
+        return {**named, **run, "contenders": {"cudml": {"gb_s": gb_s}}}
+
+    some = [row("C", 30.0), row("L", 20.0), row("C", 10.0, 2), row("L", 40.0, 2)]
+    found = report.channels_last([*some, row("L", 1.0, size=9)])
+    assert [(r["threads"], times) for r, times in found] == [(1, 1.5), (2, 0.25)]
+    said = report.layouts(some)
+    assert "0.61 times as long" in said[1] and said[2:] == ["  1.50  case L, 1 threads"]
+    assert report.layouts([row("C", 1.0)]) == []
 
 
 def test_turns_rotate_and_end() -> None:

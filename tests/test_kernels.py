@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pytest
 import backends
 import harness
 import kernel_cases
+import simt_build
 from cudml import bounds
 from kernel_cases import FAMILIES, Case, environment, marks, needs_of
 
@@ -26,7 +26,7 @@ each_case = pytest.mark.parametrize(
     ],
 )
 # Under a sanitizer, which asks for the order of accesses, not for element types.
-IS_SANITIZED = os.environ.get("CUDML_SIMT_VARIANT", "plain") != "plain"
+IS_SANITIZED = simt_build.VARIANT != "plain"
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Attempt:
 
 
 def attempts(case: Case) -> Iterator[Attempt]:
-    few = {"asan": 2, "tsan": 1}.get(os.environ.get("CUDML_SIMT_VARIANT", "plain"))
+    few = {"asan": 2, "tsan": 1}.get(simt_build.VARIANT)
     for dtype in case.dtypes[:few]:
         for layout in case.layouts[:few]:
             yield Attempt(case, dtype, layout)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cudml
+import simt_build
 from harness import check, data
 from pool_support import EVERY, dtype_of, same_bits
 
@@ -41,8 +41,8 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any]] = {
     "pads longer than a vector": ((2, 5), (0, 130), (0, 77)),
 }
 # Races depend on an element's size: ThreadSanitizer, the slowest build, takes one type of each.
-IS_TSAN = os.environ.get("CUDML_SIMT_VARIANT") == "tsan"
-TYPES = ("uint8", "bfloat16", "float32", "int64") if IS_TSAN else EVERY
+ONE_OF_EACH_SIZE = ("uint8", "bfloat16", "float32", "int64")
+TYPES = ONE_OF_EACH_SIZE if simt_build.VARIANT == "tsan" else EVERY
 CORE = ("rank 2", "rank 3", "pads beyond the size", "sizes of 1")
 
 
