@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { kMostThreads = 256, kLine = 64, kTurn = 4096 };
+enum { kMostThreads = 256, kLine = 64, kTurn = 4096, kAhead = 4096 };
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -56,6 +56,7 @@ __attribute__((target("avx2"))) static uint64_t read_wide(const char* from, size
   __m256i a = _mm256_setzero_si256(), b = a;
   for (size_t i = 0; i + kLine <= n; i += kLine) {
     const __m256i* s = (const __m256i*)(from + i);
+    _mm_prefetch(from + i + kAhead, _MM_HINT_T0);
     a = _mm256_xor_si256(a, _mm256_loadu_si256(s));
     b = _mm256_xor_si256(b, _mm256_loadu_si256(s + 1));
   }
