@@ -56,6 +56,11 @@ def compiled() -> Any:
     return library
 
 
+def _uneven(count: int) -> np.ndarray:
+    """Bytes of which no sum or exclusive or over whole lines is likely to be zero."""
+    return np.resize(np.arange(1, 252, dtype=np.uint8), count)
+
+
 class Traffic:
     """Reads of some bytes and writes of others, both below `most`; needs a C compiler."""
 
@@ -63,7 +68,8 @@ class Traffic:
         self._library = compiled()
         if self._library is None:
             raise ImportError("there is no C compiler: plain reads and writes cannot be timed")
-        self._source = np.ones(most + 2 * _LINE, np.uint8)
+        # What is written is the exclusive or of what was read: lines of zeros would be cheaper.
+        self._source = _uneven(most + 2 * _LINE)
         self._target = np.ones(most + 2 * _LINE, np.uint8)
 
     def calls(self, moves: Moves, threads: int) -> dict[str, Call]:
@@ -82,9 +88,8 @@ class Copies:
     """Copies of a number of bytes, half of them read and half written, by every means at hand."""
 
     def __init__(self, most: int, with_torch: bool) -> None:
-        self._source = np.zeros(most // 2 + 64, np.uint8)
+        self._source = _uneven(most // 2 + 64)
         self._target = np.zeros(most // 2 + 64, np.uint8)
-        self._source[:] = np.arange(len(self._source)) % 251
         self._library = compiled()
         self._with_torch = with_torch and importlib.util.find_spec("torch") is not None
         self._others = ThreadPoolExecutor()

@@ -94,6 +94,11 @@ struct Floor {
   Floats operator()(Floats x) const { return at_least(x, low); }
 };
 
+/// Whether Floor is all there is of an activation.
+inline bool is_plain(const Activation& f) {
+  return f.kind == ActivationKind::identity || f.kind == ActivationKind::relu;
+}
+
 /// Where results go, and what is read ahead meanwhile.
 template <class T>
 struct Flow {
@@ -147,6 +152,7 @@ template <int kCount, class T, class Formula, class F, class Streamed>
 [[gnu::always_inline]] inline int64_t apply_whole(T* y, const T* x, int64_t i, int64_t n,
                                                   const Formula& formula, const F& f,
                                                   const T* ahead, Streamed is_streamed) {
+  const bool converts = converts_pairs();
   for (; i + kCount * kFloats <= n; i += kCount * kFloats) {
     if (is_streamed && ahead)
       for (int64_t l = 0; l < kCount * kFloats; l += 64 / int64_t(sizeof(T)))
@@ -155,7 +161,7 @@ template <int kCount, class T, class Formula, class F, class Streamed>
     const bool are_numbers = compute_vectors(v, x, i, formula, f, Whole{});
 #pragma GCC unroll 2
     for (int k = 0; k < kCount; k += 2)
-      put_pair(y + i + k * kFloats, v[k], v[k + 1], is_streamed, are_numbers);
+      put_pair(y + i + k * kFloats, v[k], v[k + 1], is_streamed, are_numbers, converts);
   }
   return i;
 }
@@ -249,7 +255,7 @@ void apply_activated(const Activation& f, T* y, const T* x, int64_t n, const For
                      Flow<T> flow) {
   if (f.kind == ActivationKind::swish)
     apply_swish(f, y, x, n, formula, flow);
-  else if (f.kind == ActivationKind::relu || f.kind == ActivationKind::identity)
+  else if (is_plain(f))
     apply_formula(y, x, n, formula, Floor(f), flow);
   else
     apply_any(f, y, x, n, formula, flow);

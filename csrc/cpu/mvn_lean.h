@@ -13,7 +13,7 @@ namespace {
 template <class T>
 class LeanRows {
  public:
-  static constexpr int64_t kMost = 8;
+  static constexpr int64_t kMost = kMostRows;
   static constexpr int64_t kLinesAhead = 4096 / sizeof(T);
 
   /// What all rows have in common.
@@ -66,7 +66,7 @@ class LeanRows {
       const int64_t n = std::min(kStretch, n_ - i);
       RowSums sums;  // in registers, since nothing takes its address
       if constexpr (kIsHalf<T>)
-        sums.template add<Native<T>>(row + i, n, broadcast(guess), use_mean_, ahead);
+        sums.add(row + i, n, broadcast(guess), use_mean_, ahead);
       else
         sums.begin(row + i, n, broadcast(guess), use_mean_);
       result.sum += sum_of_lanes(sums.lanes());
@@ -75,59 +75,57 @@ class LeanRows {
     return result;
   }
 
-  /// Sums over a batch of rows and its formulas. Each is a long chain: those of halves are computed
-  /// together, those of floats while the next row is waited for.
+  /// Sums over a batch of rows and its formulas. Each is a long chain: those of short rows and of
+  /// halves are computed together, those of long rows of floats while the next one is waited for.
   void read(int64_t count, int64_t more) {
-    if constexpr (kIsHalf<T>)
-      read_together(count, more);
+    const bool are_short = n_ <= kStretch && p_.columns == n_ && count >= kFloats / 2;
+    if (kIsHalf<T> || are_short)
+      read_together(count, more, are_short);
     else
-      for (int64_t i = 0; i < count; ++i)
-        formula_[i] = formula_of(x_ + i * p_.x_step, ahead_of_sums(i, count, more));
+      for (int64_t i = 0; i < count; ++i) read_row(i, ahead_of_sums(i, count, more));
   }
 
-  void read_together(int64_t count, int64_t more) {
+  void read_together(int64_t count, int64_t more, bool are_short) {
     GroupSums<kMostRows> sums;
-    for (int64_t i = 0; i < count; ++i) {
-      const T* const row = x_ + i * p_.x_step;
-      sums.guess[i] = guess_at(row);
-      const Pair pair = sums_of(row, sums.guess[i], ahead_of_sums(i, count, more));
-      sums.sum[i] = pair.sum;
-      sums.square[i] = pair.square;
-    }
-    Coefficients<kMostRows> c;
-    const bool are_good = count < kDoubles / 2 ? sums.finish_singly(p_.plan, count, c)
-                                               : sums.finish(p_.plan, count, c);
+    if (are_short)
+      add_together(
+          count, use_mean_, sums, [&](int64_t i) { return load_wide(row(i), Partial{4}); },
+          [&](int64_t i, float guess) __attribute__((always_inline)) {
+            RowSums one;
+            one.add(row(i), n_, broadcast(guess), use_mean_, ahead_of_sums(i, count, more));
+            return one;
+          });
+    else
+      for (int64_t i = 0; i < count; ++i) {
+        sums.guess[i] = guess_at(row(i));
+        const Pair pair = sums_of(row(i), sums.guess[i], ahead_of_sums(i, count, more));
+        sums.sum[i] = pair.sum;
+        sums.square[i] = pair.square;
+      }
+    if (finish_rows(p_.plan, count, sums, of_)) return;
     for (int64_t i = 0; i < count; ++i)
-      formula_[i] = {c.pivot[i], c.factor[i], c.shift[i], c.near[i] != 0};
-    if (are_good || !use_mean_) return;
-    for (int64_t i = 0; i < count; ++i)
-      if (!sums.correct_guess(p_.plan, i))
-        formula_[i] = formula_about(x_ + i * p_.x_step, sums.guess[i]);
+      if (!sums.correct_guess(p_.plan, i)) find_mean(i, sums.guess[i]);
   }
 
-  GroupFormula formula_of(const T* row, int64_t ahead) const {
-    const float guess = guess_at(row);
-    const Pair sums = sums_of(row, guess, ahead);
-    GroupFormula f;
-    float near;
-    const bool is_good =
-        finish_lanes(p_.plan, sums.sum, sums.square, guess, f.pivot, f.factor, f.shift, near);
-    f.is_near = near != 0;
-    if (is_good || !use_mean_) return f;
-    return formula_about(row, guess_of(double(guess) + sums.sum / double(n_), 1));
+  void read_row(int64_t i, int64_t ahead) {
+    const float guess = guess_at(row(i));
+    const Pair sums = sums_of(row(i), guess, ahead);
+    const bool is_good = finish_lanes(p_.plan, sums.sum, sums.square, guess, of_.pivot[i],
+                                      of_.factor[i], of_.shift[i], of_.near[i]);
+    if (!is_good && use_mean_) find_mean(i, guess_of(double(guess) + sums.sum / double(n_), 1));
   }
 
-  /// A row's formula about its mean, since the guessed pivot was far from it.
-  [[gnu::noinline, gnu::cold]] GroupFormula formula_about(const T* row, float mean) const {
-    GroupSums<kDoubles> sums;
-    Coefficients<kDoubles> c;
-    sums.guess[0] = mean;
-    const Pair pair = sums_of(row, mean, 0);
-    sums.sum[0] = pair.sum;
-    sums.square[0] = pair.square;
-    sums.finish_surely(p_.plan, 0, c);
-    return {c.pivot[0], c.factor[0], c.shift[0], false};
+  /// Row i's formula about its mean, since the guessed pivot was far from it.
+  [[gnu::noinline, gnu::cold]] void find_mean(int64_t i, float mean) {
+    GroupSums<kMostRows> sums;
+    const Pair pair = sums_of(row(i), mean, 0);
+    sums.guess[i] = mean;
+    sums.sum[i] = pair.sum;
+    sums.square[i] = pair.square;
+    sums.finish_surely(p_.plan, i, of_);
   }
+
+  const T* row(int64_t i) const { return x_ + i * p_.x_step; }
 
   float guess_at(const T* row) const {
     if (!use_mean_) return 0;
@@ -135,7 +133,8 @@ class LeanRows {
   }
 
   template <class Fn>
-  [[gnu::always_inline]] void with_formula(const GroupFormula& g, const Fn& fn) const {
+  [[gnu::always_inline]] void with_formula(int64_t i, const Fn& fn) const {
+    const GroupFormula g = {of_.pivot[i], of_.factor[i], of_.shift[i], of_.near[i] != 0};
     if (!p_.bias) return fn(ScaledFormula{broadcast(g.factor), p_.scale});
     if constexpr (kHasNearRows<T>)
       if (g.is_near) return fn(NearAffineFormula(g, p_.scale, p_.bias));
@@ -148,17 +147,11 @@ class LeanRows {
     for (int64_t first = 0, end; first < n_; first = end) {
       end = n_ - first < p_.columns + 64 ? n_ : first + p_.columns;
       for (int64_t i = 0; i < count; ++i)
-        with_formula(formula_[i], [&](const auto& f) {
-          const T* const row = x_ + i * p_.x_step;
+        with_formula(i, [&](const auto& f) {
           const int64_t step = ahead(i < more);
-          write_turn(y_ + i * p_.y_step, row, first, end, f, step ? row + step : nullptr);
+          write_turn(y_ + i * p_.y_step, row(i), first, end, f, step ? row(i) + step : nullptr);
         });
     }
-  }
-
-  /// Elements of a row before its first whole vector.
-  static int64_t head(const T* row) {
-    return int64_t(-reinterpret_cast<uintptr_t>(row) / sizeof(T)) & (kFloats - 1);
   }
 
   /// A row's columns between the lines that follow `first` and `end`. What stands before the first
@@ -167,7 +160,8 @@ class LeanRows {
   [[gnu::always_inline]] void write_turn(T* y, const T* x, int64_t first, int64_t end,
                                          const Formula& f, const T* ahead) {
     const auto line = [&](int64_t i) { return p_.is_streamed ? i + to_line(y + i) : i; };
-    const int64_t lead = p_.is_streamed ? head(y) : 0, begin = first ? line(first) : lead;
+    const int64_t lead = p_.is_streamed ? to_line(y) % kFloats : 0,
+                  begin = first ? line(first) : lead;
     if (end < n_) return void(write_vectors(y, x, begin, line(end), f, ahead));
     if (lead) begin_row(y, lead, f(load_wide(x, Partial{lead}), 0, Partial{lead}));
     end = write_vectors(y, x, begin, n_, f, ahead);
@@ -197,34 +191,20 @@ class LeanRows {
   template <class Formula>
   [[gnu::always_inline]] int64_t write_vectors(T* y, const T* x, int64_t i, int64_t end,
                                                const Formula& f, const T* ahead) const {
-    if constexpr (!kIsHalf<T>) {
-      const auto one = [&] {
-        if (i + kFloats > end) return;
-        put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
-        i += kFloats;
-      };
-      if (!p_.is_streamed) {
-        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
-      } else {
-        if (!kIsLine<T> && to_line(y + i) > 0) one();
-        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
-      }
-      one();
-      return i;
-    }
-    int64_t stop = !kIsLine<T> && p_.is_streamed && to_line(y + i) > 0 ? i + kFloats : i;
-    for (;;) {
-      for (; i + kFloats <= std::min(stop, end); i += kFloats)
-        put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
-      if (stop >= end) return i;
-      if (kIsHalf<T>)  // conversions hide the choice
-        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, p_.is_streamed);
-      else if (p_.is_streamed)
-        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
-      else
-        i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
-      stop = end;
-    }
+    const auto one = [&] {
+      if (i + kFloats > end) return;
+      put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
+      i += kFloats;
+    };
+    if (!kIsLine<T> && p_.is_streamed && to_line(y + i) > 0) one();
+    if (kIsHalf<T>)  // conversions hide the choice
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, p_.is_streamed);
+    else if (p_.is_streamed)
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
+    else
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
+    one();
+    return i;
   }
 
   const Plan& p_;
@@ -232,8 +212,8 @@ class LeanRows {
   const bool use_mean_;
   const T* x_;  // of the batch
   T* y_;
-  GroupFormula formula_[kMost];
-  Floats carry_ = {};  // the results at the end of a row that do not fill a vector
+  Coefficients<kMost> of_;  // the batch's rows
+  Floats carry_ = {};       // the results at the end of a row that do not fill a vector
   int64_t carry_count_ = 0;
 };
 

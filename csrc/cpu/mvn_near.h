@@ -115,11 +115,6 @@ struct Nothing {
   Floats operator()(Floats x) const { return x; }
 };
 
-/// Activations that near formulas are there for.
-inline bool is_plain(const Activation& f) {
-  return f.kind == ActivationKind::identity || f.kind == ActivationKind::relu;
-}
-
 /// Rows of whole floats wait for memory whatever is computed; halves wait for conversions.
 template <class T>
 constexpr bool kHasNearRows = kIsHalf<T>;

@@ -47,36 +47,19 @@ class PackedSums {
     sums.square[i] = square;
   }
 
-  /// Groups of one chunk each: what is computed from their lanes is computed together. Rows are
-  /// still read one after the other, as the processor foresees it. `more` groups follow.
+  /// Groups of one chunk each. Rows are read one after the other, as the processor foresees it.
+  /// `more` groups follow.
   void add_short_groups(const Offsets* group, int64_t count, int64_t more, int64_t ahead,
                         Sums& sums) const {
-    for (int64_t first = 0; first < count; first += kFloats) {
-      const int64_t n = std::min(kFloats, count - first);
-      Floats sum[kFloats], square[kFloats];
-      float* const guess = sums.guess + first;
-      store_vector(guess, plan_.use_mean ? guesses(group + first, n) : Floats{});
-      for (int64_t i = 0; i < kFloats; ++i) {
-        const RowSums row =
-            i < n ? sums_of_chunk(group[first + i], 0, guess[i], first + i < more ? ahead : 0)
-                  : RowSums{};
-        sum[i] = row.lanes();
-        square[i] = row.square_lanes();
-      }
-      store_doubles(sums.sum + first, sums_of_lanes(sum));
-      store_doubles(sums.square + first, sums_of_lanes(square));
-    }
+    add_together(
+        count, plan_.use_mean, sums,
+        [&](int64_t i) { return load_wide(x_ + x_offset(group[i], 0), Partial{4}); },
+        [&](int64_t i, float guess) __attribute__((always_inline)) {
+          return sums_of_chunk(group[i], 0, guess, i < more ? ahead : 0);
+        });
   }
 
  private:
-  /// Guesses of up to kFloats groups of one chunk each, a group to a lane.
-  Floats guesses(const Offsets* group, int64_t count) const {
-    Floats first[kFloats];
-    for (int64_t i = 0; i < kFloats; ++i)
-      first[i] = i < count ? load_wide(x_ + x_offset(group[i], 0), Partial{4}) : Floats{};
-    return guesses_of(sums_of_lanes(first), 0.25f);
-  }
-
   /// Where the elements of a shortest piece stand together in x, near a position of the group.
   int64_t x_offset(const Offsets& group, int64_t position) const {
     if (x_rank_ == 1) return group.x + position;

@@ -21,17 +21,15 @@ constexpr int64_t kBackBytes = 1 << 20;  // of x that are written forwards after
 template <class T>
 constexpr int64_t kBatchBytes = kIsHalf<T> ? 16384 : 4096;
 /// The same of rows without an activation that share scale and bias.
-template <class T>
-constexpr int64_t kLeanBytes = kIsHalf<T> ? 8192 : 1024;
+constexpr int64_t kLeanBytes = 16384;
 /// Bytes of rows whose shared scale and bias leave the first-level cache. A few of these rows are
 /// written in turns of kColumns elements.
 constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 8, kLongBatchBytes = 1 << 19;
 constexpr int64_t kMostConvertedRows = 4;  // the same where scale or bias is converted each time
-/// Bytes of a row that are read ahead while another is summed and written, if it has kFewestAhead
-/// elements. Only conversions leave room for it.
+/// Bytes of a row that are read ahead while another is summed and written. Only conversions leave
+/// room for it.
 template <class T>
 constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
-constexpr int64_t kFewestAhead = 192;
 
 template <class T>
 class PackedRows {
@@ -57,7 +55,7 @@ class PackedRows {
                            : std::clamp<int64_t>(kBatchBytes<T> / row_bytes, 1, kMostRows);
     columns_ = is_long && batch_ > 1 ? kColumns : plan.group_size;
     const bool is_read_ahead = is_streamed_ && plan.kept_rank == 1 && sums_.is_in_one_piece() &&
-                               plan.group_size >= kFewestAhead && row_bytes <= kMostAhead<T>;
+                               row_bytes <= kMostAhead<T>;
     ahead_ = is_read_ahead ? plan.kept[0].x * batch_ : 0;
   }
 
@@ -90,15 +88,17 @@ class PackedRows {
     }
   };
 
-  /// Whether rows stand at equal distances, have no activation and share scale and bias. Short rows
-  /// of halves are better summed and finished many at once, and where rows begin anywhere in a
-  /// line, two vectors of halves that make up one would be written long after each other.
+  /// Whether rows stand at equal distances, have no activation and may share scale and bias.
+  bool may_be_lean() const {
+    const MvnAxis& rows = plan_.kept[0];
+    return plan_.kept_rank == 1 && plan_.reduced_rank == 1 && !rows.scale && !rows.bias &&
+           inner_.scale && (inner_.bias || !plan_.has_bias) && sums_.is_in_one_piece() &&
+           plan_.activation.kind == ActivationKind::identity;
+  }
+
   bool is_lean(const Buffers& buffers) const {
-    const int64_t n = plan_.group_size;
-    return plan_.kept_rank == 1 && plan_.reduced_rank == 1 && sums_.is_in_one_piece() &&
-           plan_.activation.kind == ActivationKind::identity && buffers.shared_scale.row &&
-           (buffers.shared_bias.row || !has_bias_row()) &&
-           (!kIsHalf<T> || (n >= kFewestAhead && n % 32 == 0));
+    return may_be_lean() && buffers.shared_scale.row &&
+           (buffers.shared_bias.row || !has_bias_row());
   }
 
   void run_lean(const Offsets& at, int64_t count, const Buffers& buffers) const {
@@ -107,14 +107,12 @@ class PackedRows {
     typename LeanRows<T>::Plan lean = {plan_, plan_.kept[0].x, plan_.kept[0].y};
     lean.scale = buffers.shared_scale.row;
     lean.bias = has_bias_row() ? buffers.shared_bias.row : nullptr;
-    lean.rows = are_in_turns
-                    ? batch_
-                    : std::clamp<int64_t>(kLeanBytes<T> / row_bytes, 1, LeanRows<T>::kMost);
+    lean.rows = are_in_turns             ? batch_
+                : row_bytes < kLongBytes ? std::min(kLeanBytes / row_bytes, LeanRows<T>::kMost)
+                                         : 1;
     lean.columns = columns_;
     lean.is_streamed = is_streamed_;
-    lean.is_read_ahead = kIsHalf<T>
-                             ? ahead_ != 0
-                             : is_streamed_ && !are_in_turns && plan_.group_size >= kFewestAhead;
+    lean.is_read_ahead = kIsHalf<T> ? ahead_ != 0 : is_streamed_ && !are_in_turns;
     LeanRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
   }
 
@@ -126,8 +124,9 @@ class PackedRows {
 
   bool streams() const {
     const int64_t piece = inner_.size * int64_t(sizeof(T));
-    const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0;
-    return (piece >= 2048 || has_whole_lines) &&
+    const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0,
+               is_run = may_be_lean() && plan_.kept[0].y == plan_.group_size;
+    return (piece >= 2048 || has_whole_lines || is_run) &&
            is_copy_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
   }
 
@@ -205,13 +204,13 @@ class PackedRows {
                     Coefficients<kMostRows>& coefficients) const {
     if (chunks_ == 1 && count >= kFloats / 2) {
       sums_.add_short_groups(at, count, more, ahead_, sums);
-      return sums.finish(plan_, count, coefficients);
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        sums.guess[i] = sums_.guess(at[i]);
+        sums_.add_group(at[i], i < more ? ahead_ : 0, sums, i);
+      }
     }
-    for (int64_t i = 0; i < count; ++i) {
-      sums.guess[i] = sums_.guess(at[i]);
-      sums_.add_group(at[i], i < more ? ahead_ : 0, sums, i);
-    }
-    return sums.finish_singly(plan_, count, coefficients);
+    return finish_rows(plan_, count, sums, coefficients);
   }
 
   /// Few large groups: threads share each of them. The sums are the same as in run_batch.

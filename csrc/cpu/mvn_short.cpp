@@ -95,8 +95,6 @@ class ShortRows {
         y_(static_cast<T*>(y)),
         turn_(turn_of(plan.group_size)),
         floor_(plan.activation),
-        is_plain_(plan.activation.kind == ActivationKind::identity ||
-                  plan.activation.kind == ActivationKind::relu),
         is_packed_(are_packed(plan)),
         is_streamed_(bytes_to_line(y) == 0 &&
                      is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))) {
@@ -117,7 +115,7 @@ class ShortRows {
         load(first, count, packed);
         turn_.apart(packed, turned);
         normalize(turned);
-        if (!is_plain_) activate(plan_.activation, turned, n_);
+        if (!is_plain(plan_.activation)) activate(plan_.activation, turned, n_);
         turn_.back(turned, packed);
         store(first, count, packed);
       }
@@ -211,8 +209,8 @@ class ShortRows {
   T* y_;
   const Turn& turn_;
   float scale_[kMostElements], bias_[kMostElements];
-  Floor floor_;  // all there is of a plain activation
-  bool is_plain_, is_packed_, is_streamed_;
+  Floor floor_;
+  bool is_packed_, is_streamed_;
 };
 
 }  // namespace

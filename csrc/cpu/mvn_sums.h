@@ -58,10 +58,10 @@ inline auto is_near(D delta, D variance) {
 template <class D, class F>
 inline auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot, F& factor,
                          F& shift, F& near) {
-  const auto n = double(plan.group_size);
+  const double share = 1 / double(plan.group_size);
   const D zero = {}, one = zero + 1;
-  const D delta = plan.use_mean ? D(sum / n) : zero;
-  const D variance = fused(-delta, delta, square / n);
+  const D delta = plan.use_mean ? D(sum * share) : zero;
+  const D variance = fused(-delta, delta, square * share);
   const D mean = as_doubles(guess) + delta;
   const D inverse = plan.use_variance ? D(one / root(variance + double(plan.epsilon))) : one;
   pivot = as_floats(mean);
@@ -137,6 +137,14 @@ struct GroupSums {
   }
 };
 
+/// Coefficients of rows [0, count), and whether all guesses were good.
+[[gnu::noinline]] inline bool finish_rows(const MvnPlan& plan, int64_t count,
+                                          GroupSums<kMostRows>& sums,
+                                          Coefficients<kMostRows>& result) {
+  return count < kDoubles / 2 ? sums.finish_singly(plan, count, result)
+                              : sums.finish(plan, count, result);
+}
+
 /// Four sums in turn, as if vectors began where the row does.
 struct TurnedSums {
   Floats v[4] = {};
@@ -150,52 +158,19 @@ struct TurnedSums {
   }
 };
 
-/// Vectors that whole rows of T are summed in: the processor converts Float16 from and to 256
-/// bits in fewer steps than 512, since it need not move halves between them.
+/// Four vectors of elements, in any order that is the same for all rows: it takes fewer steps to
+/// widen every other BFloat16 than neighbours.
 template <class T>
-using Native = std::conditional_t<kFloats == 16 && std::is_same_v<T, Float16>, HalfFloats, Floats>;
-
-/// The first lanes of a vector, which may be all of them.
-template <class V>
-inline V leading(Floats v) {
-  V result;
-  std::memcpy(&result, &v, sizeof result);
-  return result;
-}
-
-/// A vector's k-th part, and back: by shuffles, since what was written as halves and is read as a
-/// whole is waited for.
-template <class V>
-inline V part_of(Floats v, [[maybe_unused]] int k) {
-#if defined(__AVX512F__)
-  if constexpr (std::is_same_v<V, HalfFloats>)
-    return k ? _mm512_maskz_extractf32x8_ps(0xff, v, 1) : leading<V>(v);
-#endif
-  return leading<V>(v);
-}
-inline Floats whole_of(const Floats* parts) { return *parts; }
-#if defined(__AVX512F__)
-inline Floats whole_of(const HalfFloats* parts) {
-  return _mm512_maskz_insertf32x8(0xffff, _mm512_castps256_ps512(parts[0]), parts[1], 1);
-}
-#endif
-
-/// As many elements as v has room for, in any order that is the same for all rows: it takes fewer
-/// steps to widen every other BFloat16 than neighbours.
-template <class T, class V, int kCount>
-[[gnu::always_inline]] inline void load_all(const T* p, V (&v)[kCount]) {
-  constexpr auto kEach = int(sizeof(V) / sizeof(float));
-#pragma GCC unroll 8
-  for (int k = 0; k < kCount; ++k) {
+[[gnu::always_inline]] inline void load_four(const T* p, Floats (&v)[4]) {
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
     if constexpr (std::is_same_v<T, BFloat16>) {
       if (k % 2) continue;
-      const auto two = load_vector<Vector<uint32_t>>(p + k * kEach);
-      v[k] = std::bit_cast<V>(two << 16);
-      v[k + 1] = std::bit_cast<V>(two & 0xffff0000u);
-    } else if constexpr (std::is_same_v<V, Floats>) {
-      v[k] = load_wide(p + k * kEach, Whole{});
+      const auto two = load_vector<Vector<uint32_t>>(p + k * kFloats);
+      v[k] = std::bit_cast<Floats>(two << 16);
+      v[k + 1] = std::bit_cast<Floats>(two & 0xffff0000u);
     } else {
-      v[k] = load_half(p + k * kEach);
+      v[k] = load_wide(p + k * kFloats, Whole{});
     }
   }
 }
@@ -208,37 +183,24 @@ inline Floats one() {
   return v;
 }
 
-/// Sums of whole vectors, four at a time, in vectors V, which may be halves of them.
-template <class T, class V>
+/// Sums of whole vectors, four at a time.
 struct WholeSums {
-  static constexpr int kParts = sizeof(Floats) / sizeof(V), kAll = 4 * kParts;
-  V sum[kAll] = {}, square[kAll] = {};  // in registers, if nothing takes their address
-
-  /// Goes on from two vectors of sums each.
-  explicit WholeSums(const auto& begun) {
-#pragma GCC unroll 4
-    for (int k = 0; k < 2 * kParts; ++k) {
-      sum[k] = part_of<V>(begun.sum[k / kParts], k % kParts);
-      square[k] = part_of<V>(begun.square[k / kParts], k % kParts);
-    }
-  }
-
-  static Floats joined(const V* v, int k) { return whole_of(v + k * kParts); }
+  Floats sum[4] = {}, square[4] = {};  // in registers, if nothing takes their address
 
   /// Adds n elements, which are whole steps, and reads ahead, if that is not 0.
-  template <bool kHasMean>
+  template <bool kHasMean, class T>
   [[gnu::always_inline]] void add(const T* x, int64_t n, Floats guess, int64_t ahead) {
-    const V minus_guess = leading<V>(-guess), unit = leading<V>(one());
+    const Floats unit = one();
     for (int64_t i = 0; i < n; i += 4 * kFloats) {
       if (ahead)
         for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
           __builtin_prefetch(x + ahead + i + l, 0, 2);
-      V v[kAll];
-      load_all(x + i, v);
-#pragma GCC unroll 8
-      for (int k = 0; k < kAll; ++k) {
+      Floats v[4];
+      load_four(x + i, v);
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
         if constexpr (kHasMean) {
-          v[k] = fused(v[k], unit, minus_guess);
+          v[k] = fused(v[k], unit, -guess);
           sum[k] += v[k];
         }
         square[k] = fused(v[k], v[k], square[k]);
@@ -253,21 +215,16 @@ struct RowSums {
 
   /// What stands `ahead` elements after x is read ahead, if not 0. Without a mean the guess is 0,
   /// and of the numbers themselves no sum is wanted.
-  template <class V = Floats, class T>
+  template <class T>
   [[gnu::always_inline]] void add(const T* x, int64_t n, Floats guess, bool use_mean,
                                   int64_t ahead = 0) {
-    WholeSums<T, V> whole(*this);  // copies that stay in registers
+    WholeSums whole{{sum[0], sum[1]}, {square[0], square[1]}};  // copies that stay in registers
     const int64_t end = n / (4 * kFloats) * (4 * kFloats);
     if (use_mean)
       whole.template add<true>(x, end, guess, ahead);
     else
       whole.template add<false>(x, end, guess, ahead);
-    Floats s[4], q[4];
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) {
-      s[k] = whole.joined(whole.sum, k);
-      q[k] = whole.joined(whole.square, k);
-    }
+    Floats(&s)[4] = whole.sum, (&q)[4] = whole.square;
     add_rest(x + end, n - end, guess, s[0], q[0], s[1], q[1]);
 #pragma GCC unroll 2
     for (int k = 0; k < 2; ++k) {
@@ -279,8 +236,8 @@ struct RowSums {
   /// The same sums of a row that is the first, from whole lines: reading vectors that stand in two
   /// of them takes twice as long.
   [[gnu::always_inline]] void begin(const float* x, int64_t n, Floats guess, bool use_mean) {
-    const int64_t head = (int64_t(-reinterpret_cast<uintptr_t>(x)) & (kVectorBytes - 1)) / 4,
-                  four = 4 * kFloats, whole = n / four * four;
+    const int64_t head = bytes_to_line(x) % kVectorBytes / 4, four = 4 * kFloats,
+                  whole = n / four * four;
     if (head == 0 || whole == 0) return add(x, n, guess, use_mean);
     TurnedSums s, q;
     const int64_t lead = kFloats - head, last = whole - kFloats + head;
@@ -326,6 +283,29 @@ struct RowSums {
     step(select(m, load_wide(x + i, m), guess) - guess, s1, q1);
   }
 };
+
+/// Groups [0, count) of one stretch each. What is computed from their lanes is computed together:
+/// first_of(i) are four numbers of a group, sums_of(i, guess) its sums.
+template <class FirstOf, class SumsOf>
+[[gnu::always_inline]] inline void add_together(int64_t count, bool use_mean,
+                                                GroupSums<kMostRows>& sums, const FirstOf& first_of,
+                                                const SumsOf& sums_of) {
+  for (int64_t first = 0; first < count; first += kFloats) {
+    const int64_t n = std::min(kFloats, count - first);
+    Floats sum[kFloats], square[kFloats];
+    float* const guess = sums.guess + first;
+    for (int64_t i = 0; use_mean && i < kFloats; ++i)
+      sum[i] = i < n ? first_of(first + i) : Floats{};
+    store_vector(guess, use_mean ? guesses_of(sums_of_lanes(sum), 0.25f) : Floats{});
+    for (int64_t i = 0; i < kFloats; ++i) {
+      const RowSums row = i < n ? sums_of(first + i, guess[i]) : RowSums{};
+      sum[i] = row.lanes();
+      square[i] = row.square_lanes();
+    }
+    store_doubles(sums.sum + first, sums_of_lanes(sum));
+    store_doubles(sums.square + first, sums_of_lanes(square));
+  }
+}
 
 /// Rows to read ahead, in the order of memory: the processor foresees that, but not lines of
 /// several rows in turn. To the second level, because they are used in another order.

@@ -72,9 +72,6 @@ inline Floats widen(BFloat16, HalfBits v) {
       _mm512_maskz_permutexvar_epi16(0xaaaaaaaa, std::bit_cast<__m512i>(kSpread),
                                      _mm512_maskz_inserti64x4(0xff, __m512i{}, v, 0)));
 }
-inline HalfFloats load_half(const Float16* p) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-}
 inline HalfBits narrow(Float16, Floats v, bool) {
   return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -93,8 +90,8 @@ inline bool is_any_subnormal(Floats a, Floats b) {
 /// Two vectors as BFloat16. Rounding adds to a number's upper half what is carried out of its lower
 /// half + 0x7fff + the upper half's last bit: an average of 16 bits keeps that as its first bit. A
 /// computed NaN is quiet, so its upper half stays NaN unless a carry runs over its last value.
-inline __m512i narrow_pair(Floats a, Floats b, bool are_numbers) {
-  if (converts_pairs() && !is_any_subnormal(a, b)) [[likely]] {
+inline __m512i narrow_pair(Floats a, Floats b, bool are_numbers, bool converts) {
+  if (converts & !is_any_subnormal(a, b)) [[likely]] {  // one branch
     __m512i both;  // by its name, since this code is for processors without it, too
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a), "v"(b));
     return both;
@@ -158,6 +155,7 @@ inline Floats widen(BFloat16, HalfBits v) {
 inline HalfBits narrow(Float16, Floats v, bool) {
   return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
 }
+inline bool converts_pairs() { return false; }
 /// The upper halves of numbers, packed.
 inline HalfBits upper_halves(Vector<uint32_t> v) {
   const __m256i pairs = _mm256_packus_epi32(std::bit_cast<__m256i>(v >> 16), __m256i{});
@@ -192,12 +190,13 @@ inline void stream_narrow(T* p, Floats v, bool are_numbers = false) {
   stream_halves(p, narrow(T{}, v, are_numbers));
 }
 
-/// Two vectors; those to be streamed begin a line.
+/// Two vectors; those to be streamed begin a line. `converts` is asked for before a loop.
 template <class T>
-inline void put_pair(T* p, Floats a, Floats b, bool is_streamed, bool are_numbers) {
+inline void put_pair(T* p, Floats a, Floats b, bool is_streamed, bool are_numbers,
+                     [[maybe_unused]] bool converts = converts_pairs()) {
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<T, BFloat16>) {
-    const __m512i both = narrow_pair(a, b, are_numbers);
+    const __m512i both = narrow_pair(a, b, are_numbers, converts);
     if (is_streamed) return _mm512_stream_si512(reinterpret_cast<__m512i*>(p), both);
     return _mm512_storeu_si512(p, both);
   }
@@ -231,9 +230,6 @@ using Doubles = Vector<double>;
 inline double fused(double a, double b, double c) { return std::fma(a, b, c); }
 #if defined(__AVX512F__)
 inline Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
-inline HalfFloats fused(HalfFloats a, HalfFloats b, HalfFloats c) {
-  return _mm256_fmadd_ps(a, b, c);
-}
 inline Doubles fused(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
 #else
 inline Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
@@ -315,7 +311,7 @@ template <int kBlock>
 }
 
 /// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i], which is overwritten.
-inline Floats sums_of_lanes(Floats* v) { return sums_of_blocks<int(kFloats)>(v); }
+[[gnu::noinline]] inline Floats sums_of_lanes(Floats* v) { return sums_of_blocks<int(kFloats)>(v); }
 
 constexpr int64_t kDoubles = kLanes<double>;
 #if defined(__AVX512F__)

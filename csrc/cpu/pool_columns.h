@@ -40,9 +40,9 @@ struct Ahead {
     for (int64_t r = 1; r < rows; ++r) fetch_four(at + r * pitch);
     at += step;
   }
-  /// Into the second cache, which can wait for more lines than the first.
+  /// Into the first cache: loads that cross lines would wait for both of them.
   [[gnu::always_inline]] static void fetch_four(const char* p) {
-    for (int64_t i = 0; i < 4 * kVectorBytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+    for (int64_t i = 0; i < 4 * kVectorBytes; i += 64) __builtin_prefetch(p + i, 0, 3);
   }
 };
 

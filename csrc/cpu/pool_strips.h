@@ -219,8 +219,9 @@ inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
          (w.window == 2 ? w.start == 0 : w.window == 3 && w.start <= 1);
 }
 
-/// What a strip of such columns reads kNear bytes further on, rows of each plane that the window
-/// newly covers. `vectors` is how many vectors of outputs a line has.
+/// What a strip of such columns reads kNear bytes further on, in rows of each plane that the window
+/// newly covers: planes share the distance, as the first cache is to hold what is fetched.
+/// `vectors` is how many vectors of outputs a line has.
 template <class T>
 inline Ahead near_ahead(const PoolPlan& p, const StripRows<T>& rows, int64_t vectors) {
   constexpr int64_t kNear = 8192, kItem = sizeof(T);
@@ -228,8 +229,8 @@ inline Ahead near_ahead(const PoolPlan& p, const StripRows<T>& rows, int64_t vec
   if (rows.count == 0) return {};
   const int64_t planes = std::min(d.stride, rows.taps[0].count);
   const T* const from = rows.at[(rows.taps[0].count - planes) * rows.taps[1].count];
-  return {reinterpret_cast<const char*>(from) + kNear, h.stride * p.x.space[1] * kItem / vectors,
-          planes, d.dilation * p.x.space[0] * kItem};
+  return {reinterpret_cast<const char*>(from) + kNear / planes,
+          h.stride * p.x.space[1] * kItem / vectors, planes, d.dilation * p.x.space[0] * kItem};
 }
 
 /// Bytes of all planes of x.

@@ -58,8 +58,8 @@ class TapPool : ValuePool<Op, Finish> {
     int64_t windows, taps, x_step, y_step, lanes;
     const T* at[kMostTaps];
     T* to;
-    const char* next;  // what is read soon, `ahead` bytes for every window
-    int64_t ahead;
+    const char* next;      // what is read soon, `ahead` bytes for every window
+    int64_t ahead, plane;  // plane: bytes from there to the second plane of windows, or 0
   };
 
   static int64_t part_of_row(const PoolPlan& p) {
@@ -71,14 +71,16 @@ class TapPool : ValuePool<Op, Finish> {
     const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
     const AxisTaps taps = axis_taps(w, o);
     const int64_t pitch = plan.x.space[2];
-    Run run{n, 0, w.stride * pitch, plan.y.space[2], plan.batch[1], {}, y + at, nullptr, 0};
+    Run run{n, 0, w.stride * pitch, plan.y.space[2], plan.batch[1], {}, y + at, nullptr, 0, 0};
     for (int64_t r = 0; r < rows_.count; ++r)
       for (int64_t k = 0; k < taps.count; ++k)
         run.at[run.taps++] = rows_.at[r] + (taps.begin + k * w.dilation) * pitch;
     const auto last = finish.of_count(plan.include_padding ? rows_.inside() * double(taps.inside)
                                                            : double(run.taps));
     if (fetches_ && run.taps > 0) {  // rows that the next task covers newly, from front to back
+      const PoolAxis& d = plan.axis[0];
       run.ahead = h.stride * w.stride * pitch * kItem;
+      run.plane = d.stride > 1 ? d.dilation * plan.x.space[0] * kItem : 0;
       run.next =
           reinterpret_cast<const char*>(rows_.at[0] + h.stride * plan.x.space[1]) + o * run.ahead;
     }
@@ -115,7 +117,7 @@ class TapPool : ValuePool<Op, Finish> {
     std::copy_n(run.at, kMostTaps, at);
     T* to = run.to;
     const char* next = run.next;
-    const int64_t ahead = run.ahead / ((lanes + kStep - 1) / kStep);
+    const int64_t ahead = run.ahead / ((lanes + kStep - 1) / kStep), plane = run.plane;
     const auto put = [&](int64_t i) {
       auto v = op.load(at[0] + i);
 #pragma GCC unroll 8
@@ -129,7 +131,10 @@ class TapPool : ValuePool<Op, Finish> {
     for (int64_t n = run.windows; n > 0; --n, to += run.y_step) {
       int64_t i = 0;
       for (; i + kStep <= lanes; i += kStep) {
-        for (int64_t j = 0; j < ahead; j += 64) __builtin_prefetch(next + j, 0, 2);
+        for (int64_t j = 0; j < ahead; j += 64) {
+          __builtin_prefetch(next + j, 0, 2);
+          if constexpr (kTaps == kMostTaps) __builtin_prefetch(next + plane + j, 0, 2);
+        }
         next += ahead;
         put(i);
       }
