@@ -156,7 +156,7 @@ template <int kCount, class T, class Formula, class F, class Streamed>
   for (; i + kCount * kFloats <= n; i += kCount * kFloats) {
     if (is_streamed && ahead)
       for (int64_t l = 0; l < kCount * kFloats; l += 64 / int64_t(sizeof(T)))
-        __builtin_prefetch(ahead + i + l, 0, 2);
+        __builtin_prefetch(ahead + i + l, 0, 3);
     Floats v[kCount];
     const bool are_numbers = compute_vectors(v, x, i, formula, f, Whole{});
 #pragma GCC unroll 2

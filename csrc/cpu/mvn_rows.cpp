@@ -127,7 +127,7 @@ class PackedRows {
     const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0,
                is_run = may_be_lean() && plan_.kept[0].y == plan_.group_size;
     return (piece >= 2048 || has_whole_lines || is_run) &&
-           is_copy_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
+           is_norm_streamed(plan_.groups * plan_.group_size * int64_t(sizeof(T)));
   }
 
   /// `more` groups of this thread follow the batch.

@@ -97,7 +97,7 @@ class ShortRows {
         floor_(plan.activation),
         is_packed_(are_packed(plan)),
         is_streamed_(bytes_to_line(y) == 0 &&
-                     is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))) {
+                     is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))) {
     const Parameter<T> scales(scale, plan.scale_dtype, &kOne),
         biases(bias, plan.bias_dtype, &kZero);
     for (int64_t i = 0; i < n_; ++i) {

@@ -10,25 +10,31 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// From rows that are summed to those read ahead. To the first level, since the processor itself
+/// foresees no lines of several rows in turn, and those of one stream later than memory wants it.
+constexpr int64_t kAheadBytes = 1 << 14;
+
 /// Columns whose sums stay in registers, over so many elements in float: chains of 128.
-constexpr int kRunVectors = 4;
+constexpr int kRunVectors = kFloats == 16 ? 8 : 4;
 constexpr int64_t kRunColumns = kRunVectors * kFloats, kRunLength = 128 * kRunColumns;
 
-/// Sums x[i] - guess and its square for i in [0, n), a multiple of kRunColumns, in turn. Nothing is
-/// read ahead: of one stream in its order the processor foresees more than that brings.
-[[gnu::noinline, maybe_unused]] void sum_run(const float* x, int64_t n, const float* guess,
-                                             float* sum, float* square) {
-  Floats k[kRunVectors], s[kRunVectors] = {}, q[kRunVectors] = {};
-#pragma GCC unroll 4
-  for (int j = 0; j < kRunVectors; ++j) k[j] = load_wide(guess + j * kFloats, Whole{});
-  for (int64_t i = 0; i < n; i += kRunColumns)
-#pragma GCC unroll 4
+/// Sums x[i] - guess and its square for i in [0, n), a multiple of kRunColumns, in turn.
+template <class T>
+[[gnu::noinline]] void sum_run(const T* x, int64_t n, const float* guess, float* sum,
+                               float* square) {
+  constexpr int64_t kAhead = kAheadBytes / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
+  Floats s[kRunVectors] = {}, q[kRunVectors] = {};
+  for (int64_t i = 0; i < n; i += kRunColumns) {
+    for (int64_t l = 0; l < kRunColumns; l += kLine) __builtin_prefetch(x + i + kAhead + l);
+#pragma GCC unroll 8
     for (int j = 0; j < kRunVectors; ++j) {
-      const Floats d = load_wide(x + i + j * kFloats, Whole{}) - k[j];
+      const Floats d =
+          load_wide(x + i + j * kFloats, Whole{}) - load_wide(guess + j * kFloats, Whole{});
       s[j] += d;
       q[j] = fused(d, d, q[j]);
     }
-#pragma GCC unroll 4
+  }
+#pragma GCC unroll 8
   for (int j = 0; j < kRunVectors; ++j) {
     store_narrow(sum + j * kFloats, s[j], Whole{});
     store_narrow(square + j * kFloats, q[j], Whole{});

@@ -194,7 +194,7 @@ struct WholeSums {
     for (int64_t i = 0; i < n; i += 4 * kFloats) {
       if (ahead)
         for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
-          __builtin_prefetch(x + ahead + i + l, 0, 2);
+          __builtin_prefetch(x + ahead + i + l, 0, 3);
       Floats v[4];
       load_four(x + i, v);
 #pragma GCC unroll 4
@@ -308,7 +308,7 @@ template <class FirstOf, class SumsOf>
 }
 
 /// Rows to read ahead, in the order of memory: the processor foresees that, but not lines of
-/// several rows in turn. To the second level, because they are used in another order.
+/// several rows in turn.
 struct RowsAhead {
   const char* at = nullptr;    // or nothing is
   int64_t bytes = 0, gap = 0;  // of a row; from its end to the next one
@@ -316,7 +316,7 @@ struct RowsAhead {
 
   template <int kLines>
   void advance() {
-    for (int l = 0; l < kLines; ++l) __builtin_prefetch(at + 64 * l, 0, 2);
+    for (int l = 0; l < kLines; ++l) __builtin_prefetch(at + 64 * l);
     at += 64 * kLines;
     if (at < end) return;
     at += gap;

@@ -13,13 +13,15 @@ namespace cudml::cpu::CUDML_ISA {
 
 namespace {
 
-constexpr int64_t kPartBytes = 1 << 18;   // of kFewColumns of x that one task sums
-constexpr int64_t kAheadBytes = 1 << 15;  // of x, from rows that are summed to those read ahead
-constexpr int64_t kGapBytes = 1 << 12;    // the same from rows that are written, with gaps between
+constexpr int64_t kPartBytes = 1 << 18;  // of kFewColumns of x that one task sums
+constexpr int64_t kGapBytes = 1 << 12;   // of x, from rows that are written to those read ahead
 template <class T>
 constexpr int64_t kRowsAtOnce = 16 / sizeof(T);
 template <class T>
 constexpr int64_t kFloatRows = 64 * kRowsAtOnce<T>;  // whose sums stay in float, in chains of 72
+/// Whether runs have a loop of their own; for halves only in the widest vectors, as code is long.
+template <class T>
+constexpr bool kSumsRuns = !kIsHalf<T> || kFloats == 16;
 
 template <class T>
 class Tiles {
@@ -40,11 +42,11 @@ class Tiles {
     for (int d = 0; d < blocks_.layout.reduced_rank - 1; ++d)
       is_run_ &= plan.reduced[d].y * int64_t(sizeof(T)) % 64 == 0 &&
                  blocks_.stretch * row_bytes >= 2 * kRunAheadBytes;
-    is_summed_as_run_ = !kIsHalf<T> && is_run_ && blocks_.stretch == blocks_.rows &&
+    is_summed_as_run_ = kSumsRuns<T> && is_run_ && blocks_.stretch == blocks_.rows &&
                         row_ % kRunColumns == 0 && kRunColumns % blocks_.width == 0;
     is_streamed_ =
         (row_bytes >= 2048 || (row_bytes % 64 == 0 && (is_run_ || bytes_to_line(y_) == 0))) &&
-        is_copy_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
+        is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
   }
 
   void run() const {
@@ -127,7 +129,8 @@ class Tiles {
     std::fill_n(s.wide_sum, used(b), 0.0);
     std::fill_n(s.wide_square, used(b), 0.0);
     const int64_t end = std::min(blocks_.rows, (part + 1) * part_rows_);
-    if (is_summed_as_run_) sum_as_run(b, part * part_rows_, end, s);
+    if constexpr (kSumsRuns<T>)
+      if (is_summed_as_run_) sum_as_run(b, part * part_rows_, end, s);
     for (int64_t first = part * part_rows_; !is_summed_as_run_ && first < end;
          first += kFloatRows<T>) {
       clear(b, s);
@@ -138,22 +141,20 @@ class Tiles {
     blocks_.join(b, s.wide_square);
   }
 
-  /// Rows [first, end) of whole floats; halves wait for conversions whatever the order.
+  /// The same of rows [first, end) that make up a run.
   void sum_as_run(const Block& b, int64_t first, int64_t end, Scratch& s) const {
-    if constexpr (!kIsHalf<T>) {
-      const T* x = x_ + blocks_.at(b, first).x;
-      const int64_t n = elements(b, first, end), whole = n - n % kRunColumns;
-      for (int64_t i = 0; i < whole; i += kRunLength) {
-        sum_run(x + i, std::min(kRunLength, whole - i), s.guess, s.sum, s.square);
-        s.widen(kRunColumns);
-      }
-      if (whole == n) return;
-      std::fill_n(s.sum, kRunColumns, 0.0f);
-      std::fill_n(s.square, kRunColumns, 0.0f);
-      x += whole;
-      add_rows<1>(&x, n - whole, s.guess, s.sum, s.square);
+    const T* x = x_ + blocks_.at(b, first).x;
+    const int64_t n = elements(b, first, end), whole = n - n % kRunColumns;
+    for (int64_t i = 0; i < whole; i += kRunLength) {
+      sum_run(x + i, std::min(kRunLength, whole - i), s.guess, s.sum, s.square);
       s.widen(kRunColumns);
     }
+    if (whole == n) return;
+    std::fill_n(s.sum, kRunColumns, 0.0f);
+    std::fill_n(s.square, kRunColumns, 0.0f);
+    x += whole;
+    add_rows<1>(&x, n - whole, s.guess, s.sum, s.square);
+    s.widen(kRunColumns);
   }
 
   void sum_rows(const Block& b, int64_t first, int64_t end, Scratch& s) const {

@@ -251,6 +251,12 @@ std::atomic<int>& chosen_threads() {
   return n;
 }
 
+/// A part of the third level, but no more than goes with the threads' own: others use it too.
+int64_t kept_bytes() {
+  const int64_t own = level2_bytes() * chosen_threads();
+  return std::max(2 * own, std::min(8 * own, level3_bytes() / 2));
+}
+
 }  // namespace
 
 int num_threads() { return chosen_threads(); }
@@ -261,11 +267,9 @@ bool is_streamed(int64_t bytes) {
   return bytes >= stream_bytes(2 * level2_bytes() * num_threads());
 }
 
-bool is_copy_streamed(int64_t bytes) {
-  // A part of the third level, but no more than goes with the threads' own: others use it too.
-  const int64_t own = level2_bytes() * num_threads();
-  return bytes >= stream_bytes(std::max(2 * own, std::min(8 * own, level3_bytes() / 2)));
-}
+bool is_copy_streamed(int64_t bytes) { return bytes >= stream_bytes(kept_bytes()); }
+
+bool is_norm_streamed(int64_t bytes) { return bytes >= stream_bytes(kept_bytes() / 4 * 3); }
 
 void parallel_ranges(int64_t tasks, int64_t bytes, Task task, const void* context) {
   if (tasks <= 0) return;

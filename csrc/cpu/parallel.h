@@ -19,6 +19,10 @@ bool is_streamed(int64_t bytes);
 /// those is worth more than what the stores past it save.
 bool is_copy_streamed(int64_t bytes);
 
+/// The same for normalization, which reads its input twice and computes meanwhile: its stores past
+/// the caches pay sooner.
+bool is_norm_streamed(int64_t bytes);
+
 /// Runs task(context, begin, end) over disjoint ranges that cover [0, tasks).
 void parallel_ranges(int64_t tasks, int64_t bytes,
                      void (*task)(const void* context, int64_t begin, int64_t end),
