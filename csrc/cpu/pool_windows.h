@@ -108,8 +108,10 @@ class LanePool : ValuePool<Op, Finish> {
     if (taps > kRowsAtOnce && row < kLong && box.count[0] * box.count[1] == 1) {
       const int64_t most = std::max(kRowsAtOnce, kBlock / row), pitch = box.x_step[2];
       const T* first = x + task.x + box.x + f * pitch;
-      for (int64_t r = 0; r < taps; r += most, first += most * pitch)
+      for (int64_t r = 0; r < taps; r += most, first += most * pitch) {
+        if (pitch == task.n) fetch_ahead(first, most * pitch);
         join_some(first, pitch, std::min(most, taps - r), r > 0, task.n, line);
+      }
       return;
     }
     const RowList<T> list(x + task.x, box, f, taps);
