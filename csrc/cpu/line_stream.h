@@ -45,6 +45,8 @@ class LineStream {
   }
 
  private:
+  /// Rows that end before the processor has seen where they go are fetched, from so far ahead.
+  static constexpr int64_t kFetched = 6144, kAhead = 4096;
   /// Long batches: lines that were put together a moment ago cannot be loaded at once.
   static constexpr int64_t kRoom = 8192;
 
@@ -54,6 +56,10 @@ class LineStream {
         stream_vector(dst + i + j, load_vector<Vector<char>>(src + i + j));
   }
 
+  static void fetch(const char* src, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(src + i, 0, 3);
+  }
+
   /// Fills the last line in the buffer and writes the whole lines that follow from where they are;
   /// only then those of the buffer, whose stores are done by now. Always the same stores: what is
   /// too much is overwritten, or stands before the buffer.
@@ -61,6 +67,7 @@ class LineStream {
     const int64_t head = -fill_ & (kLine - 1), lines = (n - head) & -kLine;
     Block<kLine>(src).store(buffer_ + fill_);
     fill_ += head;
+    if (n <= kFetched) fetch(src + kAhead, n);
     stream_lines(out_ + fill_, src + head, lines);
     if (lead_ > 0) {
       flush();

@@ -189,7 +189,7 @@ void pad(const PadPlan& plan, const void* x, void* y) {
   const int64_t packed = packed_elements(plan) * plan.item_size;
   const bool is_stream = packed > 0 && is_copy_streamed(packed);
   PackedLines lines;
-  if (packed > 0 && lines.prepare(plan, line, is_stream)) {
+  if (packed > 0 && lines.prepare(plan, line, packed, is_stream)) {
 #if defined(__AVX512BW__)
     Seams seams;
     if (is_stream && seams.prepare(plan, line, y))

@@ -6,6 +6,7 @@
 
 #include "cpu/line_stream.h"
 #include "cpu/pad_lines.h"
+#include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -18,9 +19,11 @@ class PackedLines {
   static constexpr int64_t kBorder = LineStream::kShort;  // bytes on both sides together
   static constexpr int64_t kNarrow = 16;   // rows from here on have pieces of 16 bytes
   static constexpr int64_t kShortest = 8;  // others of 8, and none is shorter
+  static constexpr int64_t kAhead = 2048;  // bytes that are fetched before they are due
 
-  /// False where the lines are not packed, too long, too short, or their borders too irregular.
-  bool prepare(const PadPlan& plan, const Line& line, bool is_past_caches) {
+  /// Of an output of so many bytes. False where the lines are not packed, too long, too short, or
+  /// their borders too irregular.
+  bool prepare(const PadPlan& plan, const Line& line, int64_t bytes, bool is_past_caches) {
     const PadAxis& a = line.axis;
     const int64_t item = line.run * plan.item_size;
     if (a.x_stride != line.run || a.y_stride != line.run || line.outer_rank == 0) return false;
@@ -31,6 +34,7 @@ class PackedLines {
     out_ = a.out * item;
     // Shorter rows are written faster than put together, whatever the size of the output.
     is_streamed_ = is_past_caches && row_ >= LineStream::kDirect;
+    is_ahead_ = cpu::is_streamed(bytes);
     is_constant_ = a.mode == Border::constant;
     for (int i = 0; i < kVectorBytes; ++i) value_[i] = plan.value.bytes[i % plan.item_size];
     return is_constant_ ||
@@ -171,10 +175,24 @@ class PackedLines {
     for (; n > 0; n -= kPiece, dst += kPiece) std::memcpy(dst, value_, kPiece);
   }
 
+  /// Lines of memory that are read and written soon, from a cache that is far: the processor itself
+  /// fetches those of the output late.
   template <int kBytes>
-  static void copy(const char* x, char* dst, int64_t n) {
+  static void fetch_ahead(const char* x, const char* dst) {
+    for (int i = 0; i < kBytes; i += 64) {
+      __builtin_prefetch(x + kAhead + i, 0, 3);
+      __builtin_prefetch(dst + kAhead + i, 1, 3);
+    }
+  }
+
+  template <int kBytes>
+  void copy(const char* x, char* dst, int64_t n) const {
+    const bool is_ahead = is_ahead_;
     int64_t i = 0;
-    for (; i + 4 * kBytes < n; i += 4 * kBytes) Block<4 * kBytes>(x + i).store(dst + i);
+    for (; i + 4 * kBytes < n; i += 4 * kBytes) {
+      if (is_ahead) fetch_ahead<4 * kBytes>(x + i, dst + i);
+      Block<4 * kBytes>(x + i).store(dst + i);
+    }
     for (; i + kBytes < n; i += kBytes) Block<kBytes>(x + i).store(dst + i);
     Block<kBytes>(x + n - kBytes).store(dst + n - kBytes);
   }
@@ -202,7 +220,7 @@ class PackedLines {
   }
 
   int64_t left_, row_, out_;  // bytes
-  bool is_constant_, is_streamed_;
+  bool is_constant_, is_streamed_, is_ahead_;
   char value_[kVectorBytes];
   Pieces lefts_, rights_;
 };

@@ -14,7 +14,7 @@ namespace {
 class Seams {
  public:
   static constexpr int64_t kLine = 64;      // bytes, and the shortest row
-  static constexpr int64_t kLongest = 256;  // longer rows have few seams
+  static constexpr int64_t kLongest = 640;  // longer rows have few seams
   static constexpr int64_t kMost = 64;      // bytes of a seam
 
   /// Of packed lines; false where rows are too short, borders too wide or their sources too far.
