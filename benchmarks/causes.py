@@ -11,7 +11,8 @@ Beside cudml's time on each row, in the same rounds and on as many threads, it m
              and threads that are woken
   waiting    of cudml's own threads, for each other: what they leave of the processors' time
 
-Each is printed as its part of cudml's time. A row of which a floor is near 1 cannot be faster by
+Each is printed as its part of cudml's time, and a row below the share of a copy that is wanted of
+it with that goal. A row of which a floor is near 1 cannot be faster by
 that road; where none is but their sum is, memory waits while the row is computed and the other way.
 """
 
@@ -36,6 +37,7 @@ from contenders import cudml_calls
 from copies import Moves, Traffic, lines
 from measure import Call, estimate, interleaved, spread, wall_clock
 from problems import ITEM, Problem, fitted, is_chosen, problems
+from report import is_below_goal
 
 import cudml
 
@@ -48,7 +50,7 @@ SHARED = 0.75  # of one thread's time: what two need at most of a problem that t
 ROUNDS, SECONDS = 11, 0.5
 FLOORS = ("memory", "computing", "call", "waiting")
 HEADER = (
-    f"{'case':<56}{'thr':>3}{'ms':>10}{'share':>7}"
+    f"{'case':<56}{'thr':>3}{'ms':>10}{'share':>7}{'goal':>6}"
     f"{'memory':>8}{'computing':>11}{'call':>6}{'waiting':>9}  bound by"
 )
 
@@ -186,8 +188,9 @@ def line(row: dict[str, Any], found: dict[str, float]) -> str:
     floors = {name: found[name] for name in FLOORS}
     memory, computing, call, waiting = (f"{part:.2f}" for part in floors.values())
     share = row["contenders"]["cudml"]["share"]
+    goal = f"{row['goal']:.2f}" if is_below_goal(row) else "-"
     return (
-        f"{row['name']:<56}{row['threads']:>3}{found['ms']:>10.3f}{share:>7.2f}"
+        f"{row['name']:<56}{row['threads']:>3}{found['ms']:>10.3f}{share:>7.2f}{goal:>6}"
         f"{memory:>8}{computing:>11}{call:>6}{waiting:>9}  {verdict(floors)}"
     )
 

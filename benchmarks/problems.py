@@ -10,6 +10,8 @@ from typing import Any
 
 from cases import AVERAGE_GRAD, CASES, DTYPES, GRADIENTS, PAD, Case, Shape
 
+LARGE_BYTES = 16_000_000  # of a problem that caches do not keep
+SHORT_COLUMNS = 1024  # of a row whose numbers are read once
 MOST_BYTES = 80_000_000  # of a problem on the CPU; leading dimensions shrink until it fits
 ITEM = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "uint32": 4, "int64": 8}
 FAMILIES = {
@@ -131,8 +133,22 @@ class Problem:
         if self.case.op == PAD:
             sizes = zip(self.start, self.shape, self.end, strict=True)
             return tuple(b + n + e for b, n, e in sizes)
-        is_forward_pooling = "pooling" in self.case.op and self.case.op not in GRADIENTS
-        return self.pooled if is_forward_pooling else self.shape
+        return self.pooled if self.is_forward_pooling else self.shape
+
+    @property
+    def is_forward_pooling(self) -> bool:
+        return "pooling" in self.case.op and self.case.op not in GRADIENTS
+
+    @property
+    def goal(self) -> float | None:
+        """Share of a copy to reach on a CPU: of padding, of large tensors' pooling with channels
+        first, of LayerNorm. Other problems are only measured against peers."""
+        if self.case.norm == "layer":
+            columns = math.prod(self.shape[a] for a in self.axes)
+            return 0.75 if columns <= SHORT_COLUMNS else 0.6
+        is_large = self.bytes >= LARGE_BYTES and self.layout == "C"
+        is_copy_bound = self.case.op == PAD or (self.is_forward_pooling and is_large)
+        return 0.85 if is_copy_bound else None
 
     @property
     def vector(self) -> Shape:

@@ -88,6 +88,25 @@ def channels_last(rows: list[Row]) -> list[tuple[Row, float]]:
     return [(r, speeds[key(r, "C")] / speeds[key(r, "L")]) for r in last]
 
 
+def is_below_goal(row: Row) -> bool:
+    """Of the share of a copy, as it is printed."""
+    goal = row.get("goal")
+    return goal is not None and round(row["contenders"]["cudml"]["share"], 2) < goal
+
+
+def goals(rows: list[Row]) -> list[str]:
+    """How many rows reach the share of a copy that is wanted of them on a CPU."""
+    wanted: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["goal"] is not None:
+            wanted.setdefault((row["threads"], row["family"], row["goal"]), []).append(row)
+    lines = [f"{'share of a copy to reach':<32}{'thr':>4}{'rows':>6}{'goal':>8}{'below':>8}"]
+    for (threads, family, goal), some in sorted(wanted.items()):
+        below = sum(map(is_below_goal, some))
+        lines.append(f"{family:<32}{threads:>4}{len(some):>6}{goal:>8.2f}{below:>8}")
+    return ["", *lines] if wanted else []
+
+
 def layouts(rows: list[Row]) -> list[str]:
     found = sorted(channels_last(rows), key=lambda pair: -pair[1])
     if not found:

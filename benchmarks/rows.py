@@ -251,4 +251,5 @@ def described(problem: Problem) -> dict[str, Any]:
         "dtype": problem.dtype,
         "layout": problem.layout,
         "bytes": problem.bytes,
+        "goal": problem.goal,
     }

@@ -118,7 +118,8 @@ def main() -> int:
     found = all_visits(plan)
     failed = list(found.failures.values())
     others, seconds = load.cpus(), time.perf_counter() - begin
-    print("", *report.summary(found.rows), sep="\n")
+    goals = report.goals(found.rows) if plan.backend == "cpu" else []
+    print("", *report.summary(found.rows), *goals, sep="\n")
     quiet = "" if others < report.NOISY else ": the machine was not quiet, measure again"
     print(f"\n{seconds:.0f} s; other processes used {others:.2f} CPUs meanwhile{quiet}")
     if failed:

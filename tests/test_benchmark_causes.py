@@ -155,12 +155,13 @@ def test_a_small_table(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
     header, *lines = done.stdout.splitlines()
-    assert header.split() == ["case", "thr", "ms", "share", *causes.FLOORS, "bound", "by"]
+    assert header.split() == ["case", "thr", "ms", "share", "goal", *causes.FLOORS, "bound", "by"]
     rows = json.loads(run.read_text())["rows"]
     assert len(lines) == len(rows) == 2
     for text, row in zip(lines, rows, strict=True):
         assert text.startswith(row["name"])
-        threads, ms, share, *parts = text[56:].split(maxsplit=7)
+        threads, ms, share, goal, *parts = text[56:].split(maxsplit=8)
+        assert goal == "-"
         assert int(threads) == row["threads"]
         assert float(share) == pytest.approx(row["contenders"]["cudml"]["share"], abs=0.006)
         assert float(ms) > 0

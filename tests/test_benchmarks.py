@@ -149,6 +149,37 @@ def test_layouts_are_compared_byte_by_byte() -> None:
     assert report.layouts([row("C", 1.0)]) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "goal"),
+    [
+        ("22 reflect 3, 8x3x256x256, float32 C", 0.85),
+        ("31 constant 1, 32x3x1024x1024, uint8 L", 0.85),
+        ("01 max 3x3/2, 32x64x112x112, float16 C", 0.85),
+        ("01 max 3x3/2, 32x64x112x112, float16 L", None),
+        ("01 max 3x3/2, 1x64x112x112, float16 C", None),  # stays in caches
+        ("13 max grad 3x3/2, 32x64x112x112, float32 C", None),
+        ("34 LayerNorm, 8192x1024, bfloat16 C", 0.75),
+        ("34 LayerNorm, 8192x2048, bfloat16 C", 0.6),
+        ("35 LayerNorm, 32x7x7x768, float16 L", 0.75),
+        ("46 RMSNorm, heads, 1x27030x24x128, bfloat16 C", None),
+    ],
+)
+def test_goals(name: str, goal: float | None) -> None:
+    assert {p.name: p.goal for p in problems.problems(full=False)}[name] == goal
+
+
+def test_rows_below_their_goal_are_counted() -> None:
+    def row(share: float, goal: float | None, threads: int = 1) -> dict[str, Any]:
+        shares = {"contenders": {"cudml": {"share": share}}}
+        return {"family": "padding", "threads": threads, "goal": goal, **shares}
+
+    some = [row(0.846, 0.85), row(0.844, 0.85), row(0.1, None), row(0.7, 0.85, 2)]
+    assert [report.is_below_goal(r) for r in some] == [False, True, False, True]
+    said = [line.split() for line in report.goals(some)[2:]]
+    assert said == [["padding", "1", "2", "0.85", "1"], ["padding", "2", "1", "0.85", "1"]]
+    assert report.goals([row(0.1, None)]) == []
+
+
 def test_turns_rotate_and_end() -> None:
     order: list[str] = []
     players = {name: (lambda n=name: order.append(n), 1.0) for name in "abc"}
