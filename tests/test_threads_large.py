@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -122,15 +124,32 @@ def share_of_the_second(call: Callable[[], Any], seconds: float) -> float:
     return second / first
 
 
+def work_alone(seconds: float) -> float:
+    """Processor seconds that a thread gets of so many; hashing lets others run meanwhile."""
+    data, begin, until = bytes(1 << 20), time.thread_time(), time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        hashlib.sha256(data)
+    return time.thread_time() - begin
+
+
+def has_two_processors() -> bool:
+    """Whether two threads that share nothing get most of a processor each."""
+    with ThreadPoolExecutor(2) as threads:
+        return min(threads.map(work_alone, (0.5, 0.5))) >= 0.75 * 0.5
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_both_threads_work(case: str) -> None:
-    """In the best of some runs; one thread has half of the other's time at least."""
+    """In the best of some runs; one thread has half of the other's time at least. Where other
+    processes leave this one no second processor there is nothing to see."""
     make, call = CASES[case]
     x = make()
     assert moved(x, call(x)) >= MEGABYTES_8
     best, until = 0.0, time.perf_counter() + 5
     while best < 0.5 and time.perf_counter() < until:
         best = max(best, share_of_the_second(lambda: call(x), 0.15))
+    if best < 0.5 and not has_two_processors():
+        pytest.skip("other processes leave no second processor")
     assert best >= 0.5
 
 
