@@ -40,6 +40,12 @@ class LeanRows {
     flush(y_ - p_.y_step);
   }
 
+  /// That of the first row alone.
+  [[gnu::noinline, gnu::cold]] GroupFormula formula() {
+    read_together(1, 0, false);
+    return {of_.pivot[0], of_.factor[0], of_.shift[0], of_.near[0] != 0};
+  }
+
  private:
   /// Elements from a row that is written to the one that is read ahead meanwhile, or 0.
   int64_t ahead(bool is_there) const {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "cpu/mvn_lean.h"
 #include "cpu/mvn_packed.h"
 #include "cpu/mvn_shared.h"
+#include "cpu/mvn_widened.h"
 #include "cpu/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -88,10 +88,11 @@ class PackedRows {
     }
   };
 
-  /// Whether rows stand at equal distances, have no activation and may share scale and bias.
+  /// Whether rows stand at equal distances, if there are several, have no activation and may share
+  /// scale and bias.
   bool may_be_lean() const {
     const MvnAxis& rows = plan_.kept[0];
-    return plan_.kept_rank == 1 && plan_.reduced_rank == 1 && !rows.scale && !rows.bias &&
+    return plan_.kept_rank <= 1 && plan_.reduced_rank == 1 && !rows.scale && !rows.bias &&
            inner_.scale && (inner_.bias || !plan_.has_bias) && sums_.is_in_one_piece() &&
            plan_.activation.kind == ActivationKind::identity;
   }
@@ -113,6 +114,8 @@ class PackedRows {
     lean.columns = columns_;
     lean.is_streamed = is_streamed_;
     lean.is_read_ahead = kIsHalf<T> ? ahead_ != 0 : is_streamed_ && !are_in_turns;
+    if constexpr (kIsHalf<T> && kFloats == 16)
+      if (WidenedRows<T>::suit(lean)) return WidenedRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
     LeanRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
   }
 

@@ -90,12 +90,7 @@ inline bool is_any_subnormal(Floats a, Floats b) {
 /// Two vectors as BFloat16. Rounding adds to a number's upper half what is carried out of its lower
 /// half + 0x7fff + the upper half's last bit: an average of 16 bits keeps that as its first bit. A
 /// computed NaN is quiet, so its upper half stays NaN unless a carry runs over its last value.
-inline __m512i narrow_pair(Floats a, Floats b, bool are_numbers, bool converts) {
-  if (converts & !is_any_subnormal(a, b)) [[likely]] {  // one branch
-    __m512i both;  // by its name, since this code is for processors without it, too
-    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a), "v"(b));
-    return both;
-  }
+inline __m512i rounded_pair(Floats a, Floats b, bool are_numbers) {
   const __m512i x = std::bit_cast<__m512i>(a), y = std::bit_cast<__m512i>(b);
   const __m512i upper = _mm512_permutex2var_epi16(x, std::bit_cast<__m512i>(kUpperOfTwo), y),
                 lower = _mm512_permutex2var_epi16(x, std::bit_cast<__m512i>(kLowerOfTwo), y);
@@ -105,6 +100,21 @@ inline __m512i narrow_pair(Floats a, Floats b, bool are_numbers, bool converts) 
   const __mmask32 can_count =
       _mm512_cmpneq_epi16_mask(upper | _mm512_set1_epi16(-0x8000), _mm512_set1_epi16(-1));
   return _mm512_mask_add_epi16(upper, can_count, upper, carry);
+}
+/// The same, out of the way of registers.
+[[gnu::noinline, gnu::cold]] inline __m512i rare_pair(Floats a, Floats b) {
+  return rounded_pair(a, b, false);
+}
+/// The same by the processor's conversion, if `converts`, which std::true_type says it always does.
+template <class Converts>
+inline __m512i narrow_pair(Floats a, Floats b, bool are_numbers, Converts converts) {
+  if (converts & !is_any_subnormal(a, b)) [[likely]] {  // one branch
+    __m512i both;  // by its name, since this code is for processors without it, too
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a), "v"(b));
+    return both;
+  }
+  if constexpr (std::is_same_v<Converts, bool>) return rounded_pair(a, b, are_numbers);
+  return rare_pair(a, b);
 }
 /// The upper halves of numbers, packed.
 inline HalfBits upper_halves(Vector<uint32_t> v) {
@@ -191,9 +201,9 @@ inline void stream_narrow(T* p, Floats v, bool are_numbers = false) {
 }
 
 /// Two vectors; those to be streamed begin a line. `converts` is asked for before a loop.
-template <class T>
+template <class T, class Converts = bool>
 inline void put_pair(T* p, Floats a, Floats b, bool is_streamed, bool are_numbers,
-                     [[maybe_unused]] bool converts = converts_pairs()) {
+                     [[maybe_unused]] Converts converts = converts_pairs()) {
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<T, BFloat16>) {
     const __m512i both = narrow_pair(a, b, are_numbers, converts);
@@ -298,20 +308,22 @@ inline Floats blocks_halved(Floats a, Floats b, std::integer_sequence<int, kLane
          __builtin_shufflevector(a, b, kLane / kHalf * kBlock + kLane % kHalf + kHalf...);
 }
 
-template <int kBlock>
-[[gnu::always_inline]] inline Floats sums_of_blocks(Floats* v) {
-  if constexpr (kBlock == 1) {
+/// For each of kCount vectors in turn kFloats / kCount lanes, which add up to the sum of its lanes.
+template <int kCount>
+[[gnu::always_inline]] inline Floats sums_of_blocks(const Floats* v) {
+  if constexpr (kCount == 1) {
     return v[0];
   } else {
-    for (int i = 0; i < kBlock / 2; ++i)
-      v[i] = blocks_halved<kBlock>(v[2 * i], v[2 * i + 1],
-                                   std::make_integer_sequence<int, int(kFloats)>{});
-    return sums_of_blocks<kBlock / 2>(v);
+    return blocks_halved<2 * int(kFloats) / kCount>(
+        sums_of_blocks<kCount / 2>(v), sums_of_blocks<kCount / 2>(v + kCount / 2),
+        std::make_integer_sequence<int, int(kFloats)>{});
   }
 }
 
-/// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i], which is overwritten.
-[[gnu::noinline]] inline Floats sums_of_lanes(Floats* v) { return sums_of_blocks<int(kFloats)>(v); }
+/// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i].
+[[gnu::noinline]] inline Floats sums_of_lanes(const Floats* v) {
+  return sums_of_blocks<int(kFloats)>(v);
+}
 
 constexpr int64_t kDoubles = kLanes<double>;
 #if defined(__AVX512F__)
@@ -320,8 +332,13 @@ constexpr Vector<int64_t> kDoubleIndices = {0, 1, 2, 3, 4, 5, 6, 7};
 constexpr Vector<int64_t> kDoubleIndices = {0, 1, 2, 3};
 #endif
 
-inline Doubles as_doubles(HalfFloats v) { return __builtin_convertvector(v, Doubles); }
-inline HalfFloats as_floats(Doubles v) { return __builtin_convertvector(v, HalfFloats); }
+#if defined(__AVX512F__)
+inline Doubles as_doubles(HalfFloats v) { return _mm512_maskz_cvtps_pd(0xff, v); }
+inline HalfFloats as_floats(Doubles v) { return _mm512_maskz_cvtpd_ps(0xff, v); }
+#else
+inline Doubles as_doubles(HalfFloats v) { return _mm256_cvtps_pd(v); }
+inline HalfFloats as_floats(Doubles v) { return _mm256_cvtpd_ps(v); }
+#endif
 inline double as_doubles(float v) { return v; }
 inline float as_floats(double v) { return static_cast<float>(v); }
 
@@ -351,9 +368,11 @@ inline Doubles root(Doubles v) {
 
 /// Whether all lanes of a comparison hold.
 inline bool all_of(Vector<int64_t> mask) {
-  int64_t all = -1;
-  for (int64_t i = 0; i < kDoubles; ++i) all &= mask[i];
-  return all != 0;
+#if defined(__AVX512F__)
+  return _mm512_movepi64_mask(std::bit_cast<__m512i>(mask)) == 0xff;
+#else
+  return _mm256_movemask_pd(std::bit_cast<__m256d>(mask)) == 0xf;
+#endif
 }
 
 }  // namespace
