@@ -8,6 +8,14 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// Windows of three columns, every second one, each of which has a column, and of at most three
+/// rows of one plane.
+inline bool has_lane_thirds(const PoolPlan& p) {
+  const PoolAxis &d = p.axis[0], &w = p.axis[2];
+  return d.window == 1 && p.axis[1].window <= 3 && w.window == 3 && w.stride == 2 &&
+         w.dilation == 1 && w.start < 3 && (w.out - 1) * 2 - w.start < w.in;
+}
+
 /// Three rows of taps, of columns `pitch` apart up to `last`; n windows, the first of them from
 /// column `begin` on. Rows and columns that do not exist are others of the same window, which
 /// changes no maximum.
@@ -42,7 +50,7 @@ template <class Op>
       const auto left = load_vector<Vector<V>>(room + i), last = joined(right + at);
       store_vector(room + i, last);
       op.store(to + at, Op::join(Op::join(left, joined(middle + at)), last));
-      next.fetch();
+      next.template fetch<3>();
     }
   }
   ahead.at = next.at;

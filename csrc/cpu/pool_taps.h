@@ -15,7 +15,10 @@ class TapPool : ValuePool<Op, Finish> {
   static constexpr int64_t kStep = kLanes<V>, kItem = sizeof(T);
   /// More taps are joined with less work along the rows first.
   static constexpr int64_t kMostTaps = 8;
-  static constexpr int64_t kTaskBytes = 16384, kSinkBytes = 2048;
+  static constexpr int64_t kTaskBytes = 16384, kSinkBytes = 1024;
+  /// Long rows are fetched side by side, kNear bytes ahead in all, into the first cache; short
+  /// ones from front to back, one row of outputs ahead, into the second.
+  static constexpr int64_t kNear = 8192, kLong = 32768;
 
  public:
   static bool suits(const PoolPlan& p) {
@@ -37,11 +40,14 @@ class TapPool : ValuePool<Op, Finish> {
         streamed_(streamed),
         fetches_(is_streamed(input_bytes(plan))),
         part_(part_of_row(plan)),
+        near_(fetches_ && has_long_rows()),
+        fetched_((near_ ? 1 : plan.axis[1].stride) * window_step() / vectors()),
         sink_(y, streamed) {}
 
   void operator()(const Task& task) {
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
     rows_.find(plan, x + task.x, task.space(1));
+    if (fetches_) find_streams();
     const PoolAxis& w = plan.axis[2];
     const int64_t first = task.space(2) * part_, end = std::min(first + part_, w.out);
     const Interior whole = interior_of(w, first, end);
@@ -58,95 +64,129 @@ class TapPool : ValuePool<Op, Finish> {
     int64_t windows, taps, x_step, y_step, lanes;
     const T* at[kMostTaps];
     T* to;
-    const char* next;      // what is read soon, `ahead` bytes for every window
-    int64_t ahead, plane;  // plane: bytes from there to the second plane of windows, or 0
+    int64_t from = 0;  // elements from `at` to the first window
+    int64_t next = 0;  // bytes from where the streams begin to what is fetched for it
   };
+
+  int64_t vectors() const { return (plan.batch[1] + kStep - 1) / kStep; }
+  /// Bytes from a window to the next.
+  int64_t window_step() const { return plan.axis[2].stride * plan.x.space[2] * kItem; }
+
+  /// Windows of two columns that share none, in rows that are together longer than what can be
+  /// fetched at once; two lines of a row make a vector of outputs.
+  bool has_long_rows() const {
+    const PoolAxis &d = plan.axis[0], &h = plan.axis[1], &w = plan.axis[2];
+    const int64_t rows = d.window * h.window;
+    return w.window == 2 && w.stride >= 2 && (rows == 2 || rows == 4) && d.stride >= d.window &&
+           h.stride >= h.window && window_step() <= 128 * vectors() &&
+           rows * w.out * window_step() > kLong;
+  }
 
   static int64_t part_of_row(const PoolPlan& p) {
     return even_part(p.axis[2].out, std::max<int64_t>(1, kTaskBytes / (p.batch[1] * kItem)));
   }
 
+  /// Where what is fetched with the outputs begins: the rows of taps, or what follows them from
+  /// front to back, for each of their planes.
+  void find_streams() {
+    const int64_t next = near_ ? 0 : plan.axis[1].stride * plan.x.space[1];
+    streams_ = 0;
+    for (int64_t r = 0; r < rows_.count; r += near_ ? 1 : rows_.taps[1].count)
+      stream_[streams_++] = reinterpret_cast<const char*>(rows_.at[r] + next);
+  }
+
+  /// Aims at what is fetched for windows from output o on. Near: kNear bytes on in all streams
+  /// together, and behind the ends of rows in those of the next task, where the run is cut.
+  void aim(int64_t o, Run& run) const {
+    const int64_t step = fetched_ * vectors();
+    run.next = o * step;
+    if (!near_ || streams_ == 0) return;
+    const int64_t ahead = (kNear / streams_ + step - 1) / step, left = plan.axis[2].out - o;
+    run.next += ahead * step;
+    if (ahead < left)
+      run.windows = std::min(run.windows, left - ahead);
+    else
+      run.next += plan.axis[1].stride * plan.x.space[1] * kItem - plan.axis[2].out * step;
+  }
+
   /// Outputs [o, o + n) of a row, which see as many taps; they stand from element `at` of y on.
   void windows(int64_t o, int64_t n, int64_t at) {
-    const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+    const PoolAxis& w = plan.axis[2];
     const AxisTaps taps = axis_taps(w, o);
     const int64_t pitch = plan.x.space[2];
-    Run run{n, 0, w.stride * pitch, plan.y.space[2], plan.batch[1], {}, y + at, nullptr, 0, 0};
+    Run run{n, 0, w.stride * pitch, plan.y.space[2], plan.batch[1], {}, nullptr};
     for (int64_t r = 0; r < rows_.count; ++r)
       for (int64_t k = 0; k < taps.count; ++k)
         run.at[run.taps++] = rows_.at[r] + (taps.begin + k * w.dilation) * pitch;
     const auto last = finish.of_count(plan.include_padding ? rows_.inside() * double(taps.inside)
                                                            : double(run.taps));
-    if (fetches_ && run.taps > 0) {  // rows that the next task covers newly, from front to back
-      const PoolAxis& d = plan.axis[0];
-      run.ahead = h.stride * w.stride * pitch * kItem;
-      run.plane = d.stride > 1 ? d.dilation * plan.x.space[0] * kItem : 0;
-      run.next =
-          reinterpret_cast<const char*>(rows_.at[0] + h.stride * plan.x.space[1]) + o * run.ahead;
-    }
-    const int64_t step = run.y_step * kItem, bytes = run.lanes * kItem;
-    const bool in_lines = ((bytes_to_line(run.to) | step | bytes) & 63) == 0;
-    if (!streamed_ || bytes > Sink<T>::kPiece * kItem) return join(run, last);
-    if (in_lines && run.taps == 4) return join_windows<4, true>(run, last);
-    const bool side_by_side = run.y_step == run.lanes;
-    const int64_t most = side_by_side ? std::max<int64_t>(1, kSinkBytes / bytes) : 1;
-    for (int64_t i = 0; i < n; i += most, at += most * run.y_step) {
+    const bool sinks = streamed_ && run.lanes <= Sink<T>::kPiece;
+    int64_t most = n;
+    if (sinks) most = run.y_step == run.lanes ? 1 + (kSinkBytes - 1) / (run.lanes * kItem) : 1;
+    for (int64_t i = 0; i < n; i += run.windows, at += run.windows * run.y_step) {
       run.windows = std::min(most, n - i);
-      run.to = sink_.room(at, run.windows * run.lanes);
+      aim(o + i, run);
+      run.to = sinks ? sink_.room(at, run.windows * run.lanes) : y + at;
       join(run, last);
-      for (int64_t k = 0; k < run.taps; ++k) run.at[k] += most * run.x_step;
-      run.next += most * run.ahead;
+      run.from += run.windows * run.x_step;
     }
   }
 
   template <class Last>
   void join(const Run& run, const Last& last) const {
-    if (run.taps == 4) return join_windows<4, false>(run, last);
-    if (run.taps == 8) return join_windows<8, false>(run, last);
-    if (run.taps > 0) return join_windows<0, false>(run, last);
+    if (run.taps == 4) return join_windows<4>(run, last);
+    if (run.taps == 8) return join_windows<8>(run, last);
+    if (run.taps > 0) return join_windows<0>(run, last);
     for (int64_t n = 0; n < run.windows; ++n)
       for (int64_t i = 0; i < run.lanes; i += kStep)
         op.store(run.to + n * run.y_step + std::min(i, run.lanes - kStep), all_lanes(Op::none()));
   }
 
-  template <int kTaps, bool kPast, class Last>
+  template <int kTaps, class Last>
   [[gnu::noinline]] void join_windows(const Run& run, Last last) const {
     const Op op = this->op;
     const int64_t taps = kTaps ? kTaps : run.taps, lanes = run.lanes;
     const T* at[kMostTaps];
+    const char* stream[kMostTaps];
     std::copy_n(run.at, kMostTaps, at);
+    std::copy_n(stream_, kMostTaps, stream);
+    // Four or eight taps are two halves alike.
+    const int64_t half = kTaps > 0 ? at[kTaps / 2] - at[0] : 0;
     T* to = run.to;
-    const char* next = run.next;
-    const int64_t ahead = run.ahead / ((lanes + kStep - 1) / kStep), plane = run.plane;
-    const auto put = [&](int64_t i) {
-      auto v = op.load(at[0] + i);
+    int64_t from = run.from, next = run.next;
+    const int64_t ahead = streams_ > 0 ? fetched_ : 0;
+    const bool near = kTaps > 0 && near_, two = kTaps == kMostTaps && streams_ > 1;
+    for (int64_t n = run.windows; n > 0; --n, to += run.y_step, from += run.x_step)
+      for (int64_t j = 0; j < lanes; j += kStep) {
 #pragma GCC unroll 8
-      for (int64_t k = 1; k < taps; ++k) v = Op::join(v, op.load(at[k] + i));
-      v = last(v);
-      if constexpr (kPast)
-        store_past(op, to + i, v);
-      else
-        op.store(to + i, v);
-    };
-    for (int64_t n = run.windows; n > 0; --n, to += run.y_step) {
-      int64_t i = 0;
-      for (; i + kStep <= lanes; i += kStep) {
-        for (int64_t j = 0; j < ahead; j += 64) {
-          __builtin_prefetch(next + j, 0, 2);
-          if constexpr (kTaps == kMostTaps) __builtin_prefetch(next + plane + j, 0, 2);
+        for (int64_t s = 0; near && s < kTaps / 2; ++s) {
+          __builtin_prefetch(stream[s] + next, 0, 3);
+          __builtin_prefetch(stream[s] + next + 64, 0, 3);
+        }
+        for (int64_t b = 0; !near && b < ahead; b += 64) {
+          __builtin_prefetch(stream[0] + next + b, 0, 2);
+          if (two) __builtin_prefetch(stream[1] + next + b, 0, 2);
         }
         next += ahead;
-        put(i);
-      }
-      if (i < lanes) put(lanes - kStep);
+        const int64_t i = std::min(j, lanes - kStep);
+        const auto tap = [&](int64_t k) __attribute__((always_inline)) {
+          const bool second = kTaps > 0 && k >= kTaps / 2;
+          return op.load(second ? at[k - kTaps / 2] + (from + i + half) : at[k] + (from + i));
+        };
+        auto v = tap(0);
 #pragma GCC unroll 8
-      for (int64_t k = 0; k < taps; ++k) at[k] += run.x_step;
-    }
+        for (int64_t k = 1; k < taps; ++k) v = Op::join(v, tap(k));
+        op.store(to + i, last(v));
+      }
   }
 
   const bool streamed_, fetches_;
   const int64_t part_;
+  const bool near_;
+  const int64_t fetched_;  // bytes of each stream for a vector of outputs
   StripRows<T> rows_;
+  int64_t streams_ = 0;
+  const char* stream_[kMostTaps] = {};
   Sink<T> sink_;
 };
 

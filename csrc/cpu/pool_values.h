@@ -24,11 +24,16 @@ inline bool has_thirds(const PoolPlan& p, const StripShape& s) {
   return s.lanes == 1 && w.window == 3 && w.start == 1 && w.dilation == 1;
 }
 
-/// The shape of strips of a plan, without outputs where strips do not suit it.
+/// The shape of strips of a plan, without outputs where strips do not suit it. `thirds`: those of
+/// has_lane_thirds() need no line, and take all planes at once.
 template <class V>
-StripShape value_shape(const PoolPlan& p, int64_t piece) {
+StripShape value_shape(const PoolPlan& p, int64_t piece, bool thirds) {
   constexpr int64_t kValues = kLineBytes / int64_t(sizeof(V));
   StripShape s = strip_shape(p, kValues, piece);
+  if (thirds && s.fits() && s.lanes < s.planes && s.planes <= piece && has_lane_thirds(p)) {
+    s.lanes = s.planes;
+    s.outputs = even_part(p.axis[2].out, piece / s.lanes);
+  }
   if (!s.fits() || !joins_planes<V>(p, s)) return s;
   const int64_t row = p.axis[2].in * s.lanes, room = kValues - s.span * s.lanes;
   stack_lines(p, std::min({kMostLines, room / row, piece / row}), s);
@@ -43,13 +48,18 @@ class StripPool : ValuePool<Op, Finish> {
   using typename Base::T, typename Base::V;
 
  public:
+  /// Maxima of three columns of planes side by side are joined without a line of them.
+  static constexpr bool kLaneThirds =
+      std::is_same_v<Finish, MaxFinish> && Base::kIsLarge && sizeof(T) > 1;
+
   StripPool(const Base& base, const StripShape& shape, bool streamed)
       : Base(base),
         shape_(shape),
         joins_planes_(joins_planes<V>(plan, shape)),
         thirds_(Base::kIsLarge && joins_planes_ && has_thirds(plan, shape)),
         turns_(kTurns && joins_planes_ && !thirds_ && turns_rows<V>(plan, shape)),
-        lane_thirds_(kLaneThirds && has_lane_thirds()),
+        lane_thirds_(kLaneThirds && shape.planes > 1 && shape.lanes == shape.planes &&
+                     shape.lanes >= kLanes<V> && has_lane_thirds(plan)),
         folds_(kFolds && folds_pairs(plan, shape)),
         fetches_(is_streamed(input_bytes(plan)) &&
                  !(joins_planes_ && !thirds_ && has_short_rows())),
@@ -96,19 +106,9 @@ class StripPool : ValuePool<Op, Finish> {
   static constexpr bool kStores = std::is_same_v<Finish, MaxFinish>;
   static constexpr bool kDirect = kStores && std::is_floating_point_v<T>;
   static constexpr bool kTurns = kStores && Base::kIsUsual && kTurnsVectors<V>;
-  static constexpr bool kLaneThirds = kStores && Base::kIsLarge && sizeof(T) > 1;
   static constexpr bool kFolds = Base::kIsUsual || std::is_same_v<Finish, LpFinish<float>>;
   /// The processor itself fetches these in time; to fetch them again takes longer.
   bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
-
-  /// Maxima of three columns, every second one, of planes side by side; each window has a column,
-  /// and rows of one plane.
-  bool has_lane_thirds() const {
-    const PoolAxis &d = plan.axis[0], &w = plan.axis[2];
-    return shape_.planes > 1 && shape_.lanes == shape_.planes && shape_.lanes >= kLanes<V> &&
-           d.window == 1 && plan.axis[1].window <= 3 && w.window == 3 && w.stride == 2 &&
-           w.dilation == 1 && w.start < 3 && (w.out - 1) * 2 - w.start < w.in;
-  }
 
   [[gnu::noinline]] void fold_lanes(const Task& task, const StripColumns& c,
                                     const StripLines& lines, T* to) {
@@ -381,7 +381,8 @@ void pool_values(const PoolPlan& plan, Op op, Finish finish, const void* x, void
       plan, op, finish, first, static_cast<T*>(y), end_of_x(plan, first)};
   if constexpr (ValuePool<Op, Finish>::kIsLarge)
     if (TapPool<Op, Finish>::suits(plan)) return pool_taps(base);
-  const StripShape shape = value_shape<typename Op::V>(plan, Sink<T>::kPiece);
+  const StripShape shape =
+      value_shape<typename Op::V>(plan, Sink<T>::kPiece, StripPool<Op, Finish>::kLaneThirds);
   if (shape.fits()) {
     finish.prepare(plan);
     return pool_strips(base, shape);
