@@ -144,11 +144,11 @@ template <class V>
 struct Fourths {
   Vector<V> at[4];
 
-  explicit Fourths(const V* p) {
+  /// of(k) gives vector k of the columns.
+  template <class Of>
+  [[gnu::always_inline]] explicit Fourths(const Of& of) {
     constexpr auto kAll = std::make_index_sequence<size_t(kLanes<V>)>{};
-    const auto a = load_vector<Vector<V>>(p), b = load_vector<Vector<V>>(p + kLanes<V>);
-    const auto c = load_vector<Vector<V>>(p + 2 * kLanes<V>);
-    const auto d = load_vector<Vector<V>>(p + 3 * kLanes<V>);
+    const Vector<V> a = of(0), b = of(1), c = of(2), d = of(3);
     const auto even = pick<0, 2>(a, b, kAll), odd = pick<1, 2>(a, b, kAll);
     const auto more_even = pick<0, 2>(c, d, kAll), more_odd = pick<1, 2>(c, d, kAll);
     at[0] = pick<0, 2>(even, more_even, kAll);
@@ -158,22 +158,37 @@ struct Fourths {
   }
 };
 
-/// Stride 4, one lane, kTaps of 4 or 5 columns side by side, in registers.
-template <int kTaps, class Join, class V>
-void join_near_fourth(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+/// Stride 4, one lane, windows of 4 or 5 columns side by side, in registers. of(i, k) gives vector
+/// k of the columns of the outputs from i on; calls put(i, v) for every vector of n outputs.
+template <class Join, class V, class Of, class Put>
+[[gnu::always_inline]] inline void join_near_fourths(int64_t n, bool five, const Of& of,
+                                                     const Put& put) {
   constexpr int64_t kStep = kLanes<V>;
   constexpr auto kAll = std::make_index_sequence<size_t(kStep)>{};
-  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += s.columns) {
-    Fourths<V> now(line);
-    for (int64_t i = 0; i < s.columns; i += kStep) {
-      const Fourths<V> next(line + 4 * (i + kStep));
-      auto v = Join::join(Join::join(Join::join(now.at[0], now.at[1]), now.at[2]), now.at[3]);
-      if constexpr (kTaps == 5) v = Join::join(v, pick<1, 1>(now.at[0], next.at[0], kAll));
-      store_vector(out + i, v);
-      now = next;
-      ahead.fetch();
-    }
+  const auto fourths = [&](int64_t i) __attribute__((always_inline)) {
+    return Fourths<V>([&](int64_t k) __attribute__((always_inline)) { return of(i, k); });
+  };
+  auto now = fourths(0);
+  for (int64_t i = 0; i < n; i += kStep) {
+    const auto next = fourths(i + kStep);
+    auto v = Join::join(Join::join(Join::join(now.at[0], now.at[1]), now.at[2]), now.at[3]);
+    if (five) v = Join::join(v, pick<1, 1>(now.at[0], next.at[0], kAll));
+    put(i, v);
+    now = next;
   }
+}
+
+/// The same of lines.
+template <class Join, class V>
+void join_near_fourth(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += s.columns)
+    join_near_fourths<Join, V>(
+        s.columns, s.window == 5,
+        [&](int64_t i, int64_t k) { return load_vector<Vector<V>>(line + 4 * i + k * kLanes<V>); },
+        [&](int64_t i, const Vector<V>& v) {
+          store_vector(out + i, v);
+          ahead.fetch();
+        });
 }
 
 template <class Join, class V>
@@ -366,10 +381,8 @@ void join_columns(const V* line, const ColumnShape& s, V* room, V* out, Ahead ah
     if (s.dilation == 1 && s.window == 3) return join_second<3, Join>(line, s, out, ahead);
     return join_second<0, Join>(line, s, out, ahead);
   }
-  if (s.stride == 4 && s.dilation == 1 && s.window == 5)
-    return join_near_fourth<5, Join>(line, s, out, ahead);
-  if (s.stride == 4 && s.dilation == 1 && s.window == 4)
-    return join_near_fourth<4, Join>(line, s, out, ahead);
+  if (s.stride == 4 && s.dilation == 1 && (s.window == 4 || s.window == 5))
+    return join_near_fourth<Join>(line, s, out, ahead);
   if (s.stride == 4) return join_fourth<Join>(line, s, room, out, ahead);
   join_strided<Join>(line, s, out, ahead);
 }

@@ -27,7 +27,8 @@ struct OutputRun {
 // for a single window. `again(i)` gives the value of output i from its taps, scaled. prepare()
 // comes before both, where write() will be called. of_count() is what ends vectors of windows that
 // count so many taps, where no more is needed; of_columns() that of outputs from a column on whose
-// windows count so many taps along the other axes, where rows of outputs follow each other.
+// windows count so many taps along the other axes; of_divisors() that of outputs for which
+// divisors() has written a line each.
 
 /// Lines of so many values that nearly all of the vectors they take are full.
 template <class V>
@@ -45,6 +46,12 @@ struct MaxFinish {
   };
   Last of_count(double) const { return {}; }
   Last of_columns(double) const { return {}; }
+  template <class V>
+  Last of_divisors(const V*) const {
+    return {};
+  }
+  template <class V>
+  void divisors(double, int64_t, V*) const {}
   template <class Op, class Again>
   void write(const Op& op, const OutputRun& run, typename Op::V* values, typename Op::Element* to,
              const Again&) const {
@@ -64,7 +71,7 @@ struct AverageFinish {
   int64_t width = 0, repeats = 1;
   V column = 1;  // else the number for all of them
 
-  void prepare(const PoolPlan& p) {
+  [[gnu::noinline]] void prepare(const PoolPlan& p) {
     const PoolAxis& w = p.axis[2];
     const Interior whole = interior_of(w, 0, w.out);
     column = V(w.window);
@@ -134,6 +141,22 @@ struct AverageFinish {
     return {columns.empty() ? nullptr : columns.data(), rows, Last(rows * column)};
   }
 
+  /// Divisors of a line of n outputs whose windows count so many taps along the other axes.
+  void divisors(double count, int64_t n, V* to) const {
+    const V rows = std::max(V{1}, V(count));
+    std::fill_n(to, n, rows * column);
+    if (columns.empty()) return;
+    const V* const at = columns.data();
+    for (int64_t i = 0; i < n; ++i) to[i] = rows * at[i];
+  }
+  struct Quotients {
+    const V* divisors;
+    Vector<V> operator()(const Vector<V>& v, int64_t at) const {
+      return v / load_vector<Vector<V>>(divisors + at);
+    }
+  };
+  Quotients of_divisors(const V* divisors) const { return {divisors}; }
+
  private:
   template <class Op>
   static void divide(const Op& op, const V* values, V divisor, T* to, int64_t n) {
@@ -149,6 +172,7 @@ struct LpFinish {
   uint32_t p = 2;
 
   void prepare(const PoolPlan&) {}
+  MaxFinish::Last of_columns(double) const { return {}; }
   template <class Op, class Again>
   void write(const Op& op, const OutputRun& run, V* values, T* to, const Again& again) const {
     const int64_t n = run.values();

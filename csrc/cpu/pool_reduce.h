@@ -54,7 +54,11 @@ struct MaxOf : Larger {
   static V none() { return max_of_none<T>(); }
   template <class P>
   Vector<V> load(P p) const {
-    return load_floats(p);
+    auto v = load_floats(p);
+#if defined(__AVX__)
+    asm("" : "+v"(v));  // read once, though both orders of a maximum have it as an operand
+#endif
+    return v;
   }
   void store(T* p, Vector<V> v) const { store_vector(p, v); }
 };
@@ -149,16 +153,26 @@ struct FarOf : Op {
   }
 };
 
+/// The vector at p, whose elements [low, high) are read, and no others touched: these are zeros.
+template <class Op>
+inline Vector<typename Op::V> load_between(const Op& op, const typename Op::Element* p, int64_t low,
+                                           int64_t high) {
+  using E = typename Op::Element;
+  E room[kVectorBytes / sizeof(E)] = {};
+#if defined(__AVX512BW__)
+  const auto below = [](int64_t n) { return _bzhi_u64(~uint64_t{0}, uint32_t(n * sizeof(E))); };
+  store_vector(room, _mm512_maskz_loadu_epi8(below(high) & ~below(low), p));
+#else
+  std::memcpy(room + low, p + low, size_t(high - low) * sizeof(E));
+#endif
+  return op.load(room);
+}
+
 /// The vector at p, of which n elements count and those from `end` on must not be touched.
 template <class Op>
 inline Vector<typename Op::V> load_part(const Op& op, const typename Op::Element* p, int64_t n,
                                         const typename Op::Element* end) {
-  using E = typename Op::Element;
-  constexpr int64_t kCount = kLanes<typename Op::V>;
-  if (end - p >= kCount) return op.load(p);
-  E room[kCount] = {};
-  std::memcpy(room, p, size_t(n) * sizeof(E));
-  return op.load(room);
+  return end - p >= kLanes<typename Op::V> ? op.load(p) : load_between(op, p, 0, n);
 }
 
 /// Writes the first n elements of a vector.

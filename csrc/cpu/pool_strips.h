@@ -45,7 +45,7 @@ inline bool has_packed_planes(const PoolPlan& p) {
 /// Lines begin where vectors do. A line's last vector may reach into the next, written later.
 inline int64_t line_pitch(int64_t values) { return (values + 31) / 32 * 32; }
 
-constexpr int64_t kMostLines = 64;
+constexpr int64_t kMostLines = 128;
 
 /// Gives a strip as many rows and planes as `lines` lines are.
 inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
@@ -56,7 +56,7 @@ inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
 }
 
 /// `values` is what all lines hold, `piece` what may be written at once.
-inline StripShape strip_shape(const PoolPlan& p, int64_t values, int64_t piece) {
+[[gnu::noinline]] inline StripShape strip_shape(const PoolPlan& p, int64_t values, int64_t piece) {
   const PoolAxis& w = p.axis[2];
   StripShape s;
   s.span = (w.window - 1) * w.dilation + 1;
@@ -80,7 +80,7 @@ inline StripShape strip_shape(const PoolPlan& p, int64_t values, int64_t piece) 
 }
 
 /// One task for every strip: parts of a row and of the planes side by side come last.
-inline TaskSpace strip_tasks(const PoolPlan& p, const StripShape& s) {
+[[gnu::noinline]] inline TaskSpace strip_tasks(const PoolPlan& p, const StripShape& s) {
   TaskSpace space = make_tasks(p, Lane::none, 1);
   const int64_t n = s.outputs;
   space.dim[kSpaceDim + 2] = {(p.axis[2].out + n - 1) / n, 0, p.y.space[2] * n,
@@ -123,11 +123,16 @@ struct AxisTaps {
   int64_t begin, count, inside;  // begin: coordinate of the first one
 };
 
+/// Of windows that reach beyond the input.
+[[gnu::noinline]] inline AxisTaps outer_taps(const PoolAxis& a, int64_t o) {
+  const Taps t = taps_at(a, o);
+  return {o * a.stride - a.start + t.first * a.dilation, t.real(), t.inside};
+}
+
 HD AxisTaps axis_taps(const PoolAxis& a, int64_t o) {
   const int64_t begin = o * a.stride - a.start;
   if (begin >= 0 && begin + (a.window - 1) * a.dilation < a.in) return {begin, a.window, a.window};
-  const Taps t = taps_at(a, o);
-  return {begin + t.first * a.dilation, t.real(), t.inside};
+  return outer_taps(a, o);
 }
 
 /// The rows of outputs that a strip takes: `lines` of them, `rows` of each of its planes.
@@ -152,7 +157,7 @@ struct StripRows {
   AxisTaps taps[2];
 
   /// Output row `row` of the plane, in the plane of outputs that has taps[0].
-  HD void find(const PoolPlan& p, const T* plane, int64_t row) {
+  [[gnu::noinline]] void find(const PoolPlan& p, const T* plane, int64_t row) {
     taps[1] = axis_taps(p.axis[1], row);
     count = taps[0].count * taps[1].count;
     plane += taps[0].begin * p.x.space[0] + taps[1].begin * p.x.space[1];
@@ -211,7 +216,7 @@ inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>
 }
 
 /// Every second column, of windows of two or three whose last columns are all real.
-inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
+[[gnu::noinline]] inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
   const PoolAxis& w = p.axis[2];
   const int64_t last = (w.out - 1) * w.stride - w.start + w.window;
   return w.stride == 2 && w.dilation == 1 && s.planes == 1 && s.outputs == w.out &&
@@ -251,6 +256,15 @@ template <class V>
 inline void fill_values(V* p, int64_t n, V value) {
   const auto v = all_lanes(value);
   for (int64_t i = 0; i < n; i += kLanes<V>) store_vector(p + i, v);
+}
+
+/// n columns of `lanes` items of kSize bytes each, `column` and `lane` bytes apart.
+template <int kSize>
+[[gnu::noinline]] void put_apart(char* to, const char* from, int64_t n, int64_t lanes,
+                                 int64_t column, int64_t lane) {
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t c = 0; c < lanes; ++c, from += kSize)
+      std::memcpy(to + j * column + c * lane, from, kSize);
 }
 
 /// The outputs of strips in one tensor, whether neighbours stand together there or not.
@@ -296,9 +310,9 @@ class StripSink {
         std::memcpy(sink_.room(to + j * strides_.space[2], lanes), from + j * lanes,
                     size_t(lanes) * sizeof(T));
     } else {
-      for (int64_t j = 0; j < n; ++j)
-        for (int64_t c = 0; c < lanes; ++c)
-          y_[to + j * strides_.space[2] + c * strides_.batch[1]] = from[j * lanes + c];
+      constexpr int64_t kItem = sizeof(T);
+      put_apart<kItem>(reinterpret_cast<char*>(y_ + to), reinterpret_cast<const char*>(from), n,
+                       lanes, strides_.space[2] * kItem, strides_.batch[1] * kItem);
     }
   }
 

@@ -1,44 +1,14 @@
 // Pooling without indices by strips, and the choice of how a plan is computed.
 #pragma once
 
-#include "cpu/pool_lane_thirds.h"
+#include "cpu/pool_folds.h"
+#include "cpu/pool_plane_thirds.h"
 #include "cpu/pool_taps.h"
-#include "cpu/pool_thirds.h"
 #include "cpu/pool_turns.h"
+#include "cpu/pool_value_shape.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-/// Steps of 1 from and to rows of the same length without gaps: rows are one long line.
-template <class V>
-bool joins_planes(const PoolPlan& p, const StripShape& s) {
-  const PoolAxis& w = p.axis[2];
-  return w.stride == 1 && w.out == w.in && s.outputs == w.out && p.axis[1].stride == 1 &&
-         p.axis[1].out > 1 && p.x.space[2] == s.lanes && p.x.space[1] == w.in * s.lanes &&
-         w.start < s.span && w.in + s.span <= std::numeric_limits<IntegerLike<V>>::max();
-}
-
-/// Of those, windows of three columns that begin one before their output.
-inline bool has_thirds(const PoolPlan& p, const StripShape& s) {
-  const PoolAxis& w = p.axis[2];
-  return s.lanes == 1 && w.window == 3 && w.start == 1 && w.dilation == 1;
-}
-
-/// The shape of strips of a plan, without outputs where strips do not suit it. `thirds`: those of
-/// has_lane_thirds() need no line, and take all planes at once.
-template <class V>
-StripShape value_shape(const PoolPlan& p, int64_t piece, bool thirds) {
-  constexpr int64_t kValues = kLineBytes / int64_t(sizeof(V));
-  StripShape s = strip_shape(p, kValues, piece);
-  if (thirds && s.fits() && s.lanes < s.planes && s.planes <= piece && has_lane_thirds(p)) {
-    s.lanes = s.planes;
-    s.outputs = even_part(p.axis[2].out, piece / s.lanes);
-  }
-  if (!s.fits() || !joins_planes<V>(p, s)) return s;
-  const int64_t row = p.axis[2].in * s.lanes, room = kValues - s.span * s.lanes;
-  stack_lines(p, std::min({kMostLines, room / row, piece / row}), s);
-  return s;
-}
 
 /// Strips: joins the rows of the windows, then the columns of the joined line.
 template <class Op, class Finish>
@@ -60,11 +30,13 @@ class StripPool : ValuePool<Op, Finish> {
         turns_(kTurns && joins_planes_ && !thirds_ && turns_rows<V>(plan, shape)),
         lane_thirds_(kLaneThirds && shape.planes > 1 && shape.lanes == shape.planes &&
                      shape.lanes >= kLanes<V> && has_lane_thirds(plan)),
-        folds_(kFolds && folds_pairs(plan, shape)),
+        fourths_(kFourths && has_fourths(plan, shape)),
+        folds_(kFolds && (fourths_ || folds_pairs(plan, shape))),
         fetches_(is_streamed(input_bytes(plan)) &&
                  !(joins_planes_ && !thirds_ && has_short_rows())),
         sink_(y, plan.y, plan, shape, streamed) {
     if (joins_planes_) number_columns();
+    std::fill_n(counts_, kMostLines, -1.0);
   }
 
   void operator()(const Task& task) {
@@ -80,7 +52,7 @@ class StripPool : ValuePool<Op, Finish> {
     bool done = kDirect;
     if (folds_) {
       if constexpr (kFolds) fold_lines(task, c, lines, joined, to, counts);
-      done = kStores;
+      done = kFinishes;
     } else if (lane_thirds_) {
       if constexpr (kLaneThirds) fold_lanes(task, c, lines, to);
       done = true;
@@ -104,8 +76,10 @@ class StripPool : ValuePool<Op, Finish> {
  private:
   /// Joined values are outputs once they are stored as elements, or even as they are.
   static constexpr bool kStores = std::is_same_v<Finish, MaxFinish>;
+  static constexpr bool kFinishes = kStores || Base::kIsLarge;
   static constexpr bool kDirect = kStores && std::is_floating_point_v<T>;
   static constexpr bool kTurns = kStores && Base::kIsUsual && kTurnsVectors<V>;
+  static constexpr bool kFourths = Base::kIsLarge && sizeof(T) > 1;
   static constexpr bool kFolds = Base::kIsUsual || std::is_same_v<Finish, LpFinish<float>>;
   /// The processor itself fetches these in time; to fetch them again takes longer.
   bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
@@ -127,133 +101,155 @@ class StripPool : ValuePool<Op, Finish> {
     }
   }
 
-  /// Lines of pairs of columns, rows and columns joined in registers.
+  /// Pairs or fourths of columns, in registers: of lines that see whole windows, all at once.
   [[gnu::noinline]] void fold_lines(const Task& task, const StripColumns& c,
                                     const StripLines& lines, V* joined, T* to, double* counts) {
-    const PoolAxis& w = plan.axis[2];
+    const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
     Ahead ahead;
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
-    const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
+    const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
     const bool late = w.window == 3 && w.start == 0;
-    const int64_t reach = (c.n + late + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
-    const T* plane = x + task.x;
-    for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o, joined += c.n, to += c.n) {
-      rows_.follow(plan, lines, whole, o, plane);
-      if constexpr (!kStores)
-        counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
-      if (i == 0 && fetches_) ahead = near_ahead(plan, rows_, (c.n + kLanes<V> - 1) / kLanes<V>);
-      V* const line = kStores ? reinterpret_cast<V*>(to) : joined;
-      if (rows_.count == 0 || end - rows_.at[rows_.count - 1] < reach)
-        join_line(c, line);
-      else if (late)
-        fold_rows<Third::after>(c.n, ahead, line);
-      else if (w.window == 3)
-        fold_rows<Third::before>(c.n, ahead, line);
+    const int64_t vectors = (c.n + kLanes<V> - 1) / kLanes<V>;
+    const int64_t reach = fourths_ ? c.begin + (vectors + 1) * 4 * kLanes<V>
+                                   : (c.n + late + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
+    const bool padded = fourths_ && c.high - c.low < c.columns;
+    const int64_t step = h.stride * plan.x.space[1];
+    for (int64_t i = 0, n; i < lines.lines; i += n, joined += n * c.n, to += n * c.n) {
+      const int64_t o = lines.row(i);
+      rows_.find(plan, x + task.x + lines.plane(i) * plan.x.batch[1], o);
+      const double counted = plan.include_padding ? rows_.inside() : double(rows_.count);
+      if (i == 0 && fetches_)
+        ahead = fourths_ ? ahead_of(plan, shape_, rows_, c, lines.lines * vectors)
+                         : near_ahead(plan, rows_, vectors);
+      n = o >= whole.from && o < whole.to ? whole.to - o : 1;
+      const int64_t left =
+          rows_.count > 0 && !padded ? end - rows_.at[rows_.count - 1] - reach : -1;
+      if (left < (n - 1) * step) n = left < 0 ? 1 : left / step + 1;
+      if constexpr (!kStores) std::fill_n(counts + i, n, counted);
+      const auto put = [=, op = this->op, first = c.first, last = finish.of_columns(counted)](
+                           int64_t at, int64_t column, const Vector<V>& v) {
+        if constexpr (kFinishes)
+          op.store(to + at, last(v, first + column));
+        else
+          store_vector(joined + at, v);
+      };
+      const PairLines<T> t{rows_.at, rows_.count, step, c.n, n};
+      if (left < 0)
+        put_line(c, put);
       else
-        fold_rows<Third::none>(c.n, ahead, line);
+        fold(c, t, ahead, put);
     }
   }
 
-  /// Where the third column of windows stands: before the pair or behind it, if there is one.
-  enum class Third { none, before, after };
+  template <class Put>
+  void fold(const StripColumns& c, const PairLines<T>& t, Ahead& ahead, const Put& put) const {
+    const PoolAxis& w = plan.axis[2];
+    if constexpr (kFourths)
+      if (fourths_) return fold_fourths(t, c.begin, ahead, put);
+    if (w.window == 2) return fold_rows<Third::none>(t, ahead, put);
+    if (w.start == 0) return fold_rows<Third::after>(t, ahead, put);
+    fold_rows<Third::before>(t, ahead, put);
+  }
 
-  template <Third kThird>
-  void fold_rows(int64_t n, Ahead& ahead, V* line) const {
+  template <Third kThird, class Put>
+  void fold_rows(const PairLines<T>& t, Ahead& ahead, const Put& put) const {
     constexpr int kUsual = kThird == Third::none ? 2 : 3;
-    if (rows_.count == kUsual) return fold_row<kUsual, kThird>(n, ahead, line);
-    fold_row<0, kThird>(n, ahead, line);
+    // Pairs of long rows arrive from memory a tenth faster where a loop reads them.
+    const bool loops = kThird == Third::none && fetches_ && t.n > 2 * kLanes<V>;
+    if (t.count == kUsual && !loops) return fold_row<kUsual, kThird>(t, ahead, put);
+    fold_row<0, kThird>(t, ahead, put);
   }
 
-  /// Outputs i join columns 2 * i and 2 * i + 1, and the third.
-  template <int kRows, Third kThird>
-  void fold_row(int64_t n, Ahead& ahead, V* line) const {
-    constexpr int64_t kStep = kLanes<V>;
-    constexpr auto kAll = std::make_index_sequence<size_t(kStep)>{};
-    const std::conditional_t<kThird == Third::none, Op, FarOf<Op>> op{this->op};
-    const int64_t count = kRows ? kRows : rows_.count;
-    const T* const* const rows = rows_.at;
-    Ahead next = ahead;
-    const auto pairs_at = [&](int64_t i) __attribute__((always_inline)) {
-      const auto a = join_vectors<kRows>(op, rows, count, 2 * i);
-      const auto b = join_vectors<kRows>(op, rows, count, 2 * i + kStep);
-      next.fetch_near();
-      return std::pair(pick<0, 2>(a, b, kAll), pick<1, 2>(a, b, kAll));
-    };
-    if constexpr (kThird == Third::after) {
-      auto now = pairs_at(0);
-      for (int64_t i = 0; i < n; i += kStep) {
-        const auto then = i + kStep <= n ? pairs_at(i + kStep) : now;
-        const auto third = pick<1, 1>(now.first, then.first, kAll);
-        put(line, i, Op::join(Op::join(now.first, now.second), third));
-        now = then;
-      }
-    } else {
-      auto before = all_lanes(Op::none());
-      for (int64_t i = 0; i < n; i += kStep) {
-        const auto [even, odd] = pairs_at(i);
-        auto v = Op::join(even, odd);
-        if constexpr (kThird == Third::before) {
-          v = Op::join(v, pick<kStep - 1, 1>(before, odd, kAll));
-          before = odd;
-        }
-        put(line, i, v);
-      }
-    }
-    ahead.at = next.at;
+  template <int kRows, Third kThird, class Put>
+  [[gnu::noinline]] void fold_row(const PairLines<T>& t, Ahead& ahead, const Put& put) const {
+    join_pairs<kRows, kThird>(op, t, ahead, put);
   }
 
-  /// Values i and following of a line: outputs where they need no more than to be stored.
-  void put(V* line, int64_t i, const Vector<V>& v) const {
-    if constexpr (kStores)
-      op.store(reinterpret_cast<T*>(line) + i, v);
-    else
-      store_vector(line + i, v);
+  template <class Put>
+  [[gnu::noinline]] void fold_fourths(const PairLines<T>& t, int64_t from, Ahead& ahead,
+                                      const Put& put) const {
+    join_fourths(op, t, from, plan.axis[2].window == 5, ahead, put);
   }
 
-  /// The same by a line.
-  void join_line(const StripColumns& c, V* line) {
+  template <class Put>
+  void put_line(const StripColumns& c, const Put& put) {
+    join_line(c);
+    for (int64_t j = 0; j < c.n; j += kLanes<V>) put(j, j, load_vector<Vector<V>>(room_.spare + j));
+  }
+
+  /// Joined values of a line into room_.spare.
+  [[gnu::noinline]] void join_line(const StripColumns& c) {
     const PoolAxis& w = plan.axis[2];
     const ColumnShape s{w.window, w.stride, w.dilation, 1, c.n, 1, line_pitch(c.columns)};
     fill_line(c, 1, room_.line);
     join_columns<typename Op::Join>(room_.line, s, room_.spare, room_.spare, Ahead{});
-    for (int64_t i = 0; i < c.n; i += kLanes<V>)
-      put(line, i, load_vector<Vector<V>>(room_.spare + i));
   }
 
-  /// Numbers the columns of as many whole rows as make vectors that are nearly all full.
+  /// Numbers the columns of the rows of a strip, or of as many as make vectors that are nearly all
+  /// full.
   void number_columns() {
     const PoolAxis& w = plan.axis[2];
-    const int64_t row = w.in * shape_.lanes;
-    segment_ = lines_at_once<V>(row) * row;
-    for (int64_t i = 0; i < segment_; ++i)
-      room_.spare[i] = same_bits<V>(IntegerLike<V>(i % row / shape_.lanes - w.start));
+    const int64_t row = w.in * shape_.lanes, rows = thirds_ ? shape_.rows : lines_at_once<V>(row);
+    segment_ = rows * row;
+    V* const to = room_.spare;
+    for (int64_t i = 0; i < w.in; ++i)
+      std::fill_n(to + i * shape_.lanes, shape_.lanes, same_bits<V>(IntegerLike<V>(i - w.start)));
+    for (int64_t i = row; i < segment_; i += row) copy_bytes(to + i, to, row * int64_t(sizeof(V)));
   }
 
-  /// Lines of windows of three columns, joined and finished in registers.
+  /// Planes of windows of three columns, joined and finished in registers.
   [[gnu::noinline]] void join_neighbours(const Task& task, const StripLines& lines, T* to) {
     constexpr int64_t kAhead = 8192 / sizeof(T);
     const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
-    const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
-    for (int64_t i = 0, n; i < lines.lines; i += n, to += n * w.in) {
-      const int64_t o = lines.row(i);
-      rows_.find(plan, x + task.x + lines.plane(i) * plan.x.batch[1], o);
-      n = o >= whole.from && o < whole.to ? whole.to - o : 1;
-      const auto last =
-          finish.of_columns(plan.include_padding ? rows_.inside() : double(rows_.count));
-      const T* const next = (rows_.count > 0 ? rows_.at[rows_.count - 1] : x) + kAhead;
-      const auto put = [=, op = this->op, fetches = fetches_](int64_t at, int64_t column,
-                                                              const Vector<V>& v) {
-        op.store(to + at, last(v, column));
-        if (fetches) __builtin_prefetch(next + at, 0, 2);
+    write_divisors(task, lines);
+    PlaneTaps<Op> taps{0, h.in * w.in, w.in, {}, {}};
+    for (int64_t a = 0; a < rows_.taps[0].count; ++a)
+      for (int64_t b = 0; b < h.window; ++b) {
+        const int64_t shift = (b * h.dilation - h.start) * w.in;
+        const int64_t plane = rows_.taps[0].begin + a * plan.axis[0].dilation;
+        taps.at[taps.count] = x + task.x + plane * plan.x.space[0] + shift;
+        taps.shift[taps.count++] = shift;
+      }
+    const int64_t from = lines.first * w.in, n = lines.rows * w.in;
+    for (int64_t i = 0; i < lines.lines; i += lines.rows, to += n) {
+      const T* const next = taps.at[taps.count / 2] + from + kAhead;
+      const auto put = [=, op = this->op, fetches = fetches_,
+                        last = finish.of_divisors(room_.line)](int64_t at, const Vector<V>& v) {
+        op.store(to + at, last(v, at));
+        if (fetches) __builtin_prefetch(next + at, 0, 3);
       };
-      const LineTaps<Op> taps{rows_.at, rows_.count, n * w.in, w.in, segment_, room_.spare, end};
-      if (rows_.count == 3)
-        join_thirds<3>(op, taps, put);
-      else if (rows_.count > 0)
-        join_thirds<0>(op, taps, put);
+      if (taps.count == 3)
+        join_plane_thirds<3>(op, taps, from, from + n, room_.spare, put);
+      else if (taps.count > 0)
+        join_plane_thirds<0>(op, taps, from, from + n, room_.spare, put);
       else
-        for (int64_t j = 0; j < n * w.in; j += kLanes<V>) put(j, 0, all_lanes(Op::none()));
+        for (int64_t j = 0; j < n; j += kLanes<V>) put(j, all_lanes(Op::none()));
+      for (int64_t k = 0; k < taps.count; ++k) taps.at[k] += plan.x.batch[1];
+    }
+  }
+
+  /// Divisors of the first of the strip's planes, into room_.line: those of lines that count
+  /// otherwise than they did in the strip before.
+  void write_divisors(const Task& task, const StripLines& lines) {
+    if (kStores || (divided_[0] == task.space(0) && divided_[1] == lines.first)) return;
+    divided_[0] = task.space(0);
+    divided_[1] = lines.first;
+    const int64_t n = plan.axis[2].in;
+    const AxisTaps& d = rows_.taps[0];
+    const double planes = double(plan.include_padding ? d.inside : d.count);
+    const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
+    for (int64_t i = 0; i < lines.rows; ++i) {
+      const int64_t o = lines.first + i;
+      int64_t rows = plan.axis[1].window;
+      if (o < whole.from || o >= whole.to) {
+        const AxisTaps h = axis_taps(plan.axis[1], o);
+        rows = plan.include_padding ? h.inside : h.count;
+      }
+      const double count = planes * double(rows);
+      if (count == counts_[i]) continue;
+      finish.divisors(count, n, room_.line + i * n);
+      counts_[i] = count;
     }
   }
 
@@ -327,7 +323,7 @@ class StripPool : ValuePool<Op, Finish> {
   }
 
   /// The columns of one line, joined along the rows; padding is nothing.
-  void fill_line(const StripColumns& c, int64_t lanes, V* begin) {
+  [[gnu::noinline]] void fill_line(const StripColumns& c, int64_t lanes, V* begin) {
     const int64_t values = c.columns * lanes;
     if (rows_.count == 0 || c.low >= c.high) return fill_values(begin, values, Op::none());
     const int64_t left = (c.low - c.begin) * lanes, real = (c.high - c.low) * lanes;
@@ -356,8 +352,11 @@ class StripPool : ValuePool<Op, Finish> {
   }
 
   const StripShape shape_;
-  const bool joins_planes_, thirds_, turns_, lane_thirds_, folds_, fetches_;
+  const bool joins_planes_, thirds_, turns_, lane_thirds_, fourths_, folds_, fetches_;
   int64_t segment_ = 0;  // values whose columns are numbered in room_.spare
+  // Of the lines whose divisors stand in room_.line: what they count, where they are.
+  double counts_[kMostLines];
+  int64_t divided_[2] = {-1, -1};
   StripRows<T> rows_;
   StripSink<T> sink_;
   StripRoom<V> room_;

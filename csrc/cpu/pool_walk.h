@@ -55,7 +55,7 @@ struct Task {
   }
 };
 
-inline TaskSpace make_tasks(const PoolPlan& p, Lane lane, int64_t chunk) {
+[[gnu::noinline]] inline TaskSpace make_tasks(const PoolPlan& p, Lane lane, int64_t chunk) {
   TaskSpace space;
   for (int i = 0; i < p.outer_rank; ++i) {
     const PoolOuter& o = p.outer[i];
@@ -199,7 +199,7 @@ inline const T* end_of(const PoolPlan& p, const T* first, const PoolStrides& ste
 }
 
 /// Bytes that the windows read in all, which tells whether threads pay.
-inline int64_t work_bytes(const PoolPlan& p) {
+[[gnu::noinline]] inline int64_t work_bytes(const PoolPlan& p) {
   const double taps = double(p.outputs()) * double(most_taps(p, 3));
   return int64_t(
       std::min(1e18, std::max(taps * double(size_of(p.dtype)), double(p.compulsory_bytes()))));

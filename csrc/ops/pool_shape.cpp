@@ -94,8 +94,9 @@ PoolDim make_dim(const PoolOperands& t, int64_t in, int64_t out, int d) {
           stride(t.result, in)};
 }
 
-/// Where a dimension stands in memory: x's stride, or y's where x is broadcast or absent.
-int64_t memory_key(const PoolDim& dim) { return dim.x ? dim.x : dim.y; }
+/// Where a dimension stands in memory: x's stride, or y's where x is broadcast or absent. One that
+/// moves in neither comes first: what runs along memory stands last.
+int64_t memory_key(const PoolDim& dim) { return dim.x ? dim.x : dim.y ? dim.y : kLargest; }
 
 bool merges(const PoolDim& outer, const PoolDim& inner) {
   const int64_t n = inner.size;
