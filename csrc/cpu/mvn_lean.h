@@ -168,9 +168,10 @@ class LeanRows {
     const auto line = [&](int64_t i) { return p_.is_streamed ? i + to_line(y + i) : i; };
     const int64_t lead = p_.is_streamed ? to_line(y) % kFloats : 0,
                   begin = first ? line(first) : lead;
-    if (end < n_) return void(write_vectors(y, x, begin, line(end), f, ahead));
-    if (lead) begin_row(y, lead, f(load_wide(x, Partial{lead}), 0, Partial{lead}));
-    end = write_vectors(y, x, begin, n_, f, ahead);
+    const bool is_last = end == n_;
+    if (is_last && lead) begin_row(y, lead, f(load_wide(x, Partial{lead}), 0, Partial{lead}));
+    end = write_vectors(y, x, begin, is_last ? n_ : line(end), f, ahead);
+    if (!is_last) return;
     carry_count_ = n_ - end;
     if (carry_count_ == 0) return;
     const Partial m{carry_count_};

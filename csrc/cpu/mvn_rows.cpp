@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/mvn_packed.h"
+#include "cpu/mvn_pairs.h"
 #include "cpu/mvn_shared.h"
 #include "cpu/mvn_widened.h"
 #include "cpu/parallel.h"
@@ -342,6 +343,10 @@ bool are_rows_packed(const MvnPlan& plan) {
 
 template <class T>
 void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
+  if constexpr (kIsHalf<T> && kFloats == 16)
+    if (PairedRows<T>::suit(plan))
+      return PairedRows<T>::run(plan, static_cast<const T*>(x), static_cast<const T*>(scale),
+                                static_cast<const T*>(bias), static_cast<T*>(y));
   PackedRows<T>(plan, x, scale, bias, y).run();
 }
 

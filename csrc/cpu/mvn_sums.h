@@ -195,16 +195,22 @@ struct WholeSums {
       if (ahead)
         for (int64_t l = 0; l < 4 * kFloats; l += 64 / int64_t(sizeof(T)))
           __builtin_prefetch(x + ahead + i + l, 0, 3);
-      Floats v[4];
-      load_four(x + i, v);
+      step<kHasMean>(x + i, guess, unit);
+    }
+  }
+
+  /// Adds four vectors.
+  template <bool kHasMean = true, class T>
+  [[gnu::always_inline]] void step(const T* x, Floats guess, Floats unit) {
+    Floats v[4];
+    load_four(x, v);
 #pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) {
-        if constexpr (kHasMean) {
-          v[k] = fused(v[k], unit, -guess);
-          sum[k] += v[k];
-        }
-        square[k] = fused(v[k], v[k], square[k]);
+    for (int k = 0; k < 4; ++k) {
+      if constexpr (kHasMean) {
+        v[k] = fused(v[k], unit, -guess);
+        sum[k] += v[k];
       }
+      square[k] = fused(v[k], v[k], square[k]);
     }
   }
 };
