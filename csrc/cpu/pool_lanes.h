@@ -47,6 +47,31 @@ using IntegerLike =
                        std::conditional_t<sizeof(V) == 4, int32_t,
                                           std::conditional_t<sizeof(V) == 2, int16_t, int8_t>>>;
 
+#if defined(__AVX512BW__)
+
+/// A vector of which only elements [low, high) are read, and no others touched: these are zeros.
+template <class E>
+struct PartAt {
+  const E* at;
+  int64_t low, high;
+
+  __m512i load() const { return _mm512_maskz_loadu_epi8(bytes(), at); }
+  __m256i load_half() const { return _mm256_maskz_loadu_epi8(uint32_t(bytes()), at); }
+
+ private:
+  uint64_t bytes() const {
+    const auto below = [](int64_t n) { return _bzhi_u64(~uint64_t{0}, uint32_t(n * sizeof(E))); };
+    return below(high) & ~below(low);
+  }
+};
+
+template <class V>
+inline Vector<V> load_once(PartAt<V> p) {
+  return same_bits<Vector<V>>(p.load());
+}
+
+#endif
+
 /// kLanes<float> elements from p on.
 inline Vector<float> load_floats(const float* p) { return load_vector<Vector<float>>(p); }
 
@@ -111,6 +136,19 @@ inline void store_floats(BFloat16* p, Vector<float> v) {
   store_vector(p, __builtin_convertvector(half, HalfBits));
 }
 
+#if defined(__AVX512BW__)
+template <class E>
+inline Vector<Acc<E>> load_floats(PartAt<E> p) {
+  if constexpr (std::is_same_v<E, Float16>)
+    return same_bits<Vector<float>>(_mm512_maskz_cvtph_ps(0xffff, p.load_half()));
+  else if constexpr (std::is_same_v<E, BFloat16>)
+    return same_bits<Vector<float>>(
+        _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, p.load_half()), 16));
+  else
+    return same_bits<Vector<E>>(p.load());
+}
+#endif
+
 template <int kFirst, int kStep, class W, size_t... i>
 inline W pick(const W& a, const W& b, std::index_sequence<i...>) {
   return __builtin_shufflevector(a, b, (kFirst + kStep * int(i))...);
@@ -146,6 +184,19 @@ inline Vector<V> every_second(const V* p) {
   constexpr size_t kCount = size_t(kLanes<V>);
   const auto a = load_vector<Vector<V>>(p), b = load_vector<Vector<V>>(p + kCount);
   return pick<kFirst, 2>(a, b, std::make_index_sequence<kCount>{});
+}
+
+/// Whether a vector has a bit that is set.
+template <class W>
+inline bool any_bits(const W& v) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi64_mask(same_bits<__m512i>(v), same_bits<__m512i>(v)) != 0;
+#else
+  const auto words = same_bits<Vector<int64_t>>(v);
+  int64_t bits = 0;
+  for (int64_t i = 0; i < kLanes<int64_t>; ++i) bits |= words[i];
+  return bits != 0;
+#endif
 }
 
 /// A half of a vector, kHalf 0 or 1.

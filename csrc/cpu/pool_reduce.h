@@ -79,8 +79,9 @@ struct MaxOfIntegers : Larger {
 
   static V none() { return std::numeric_limits<S>::min(); }
 
-  Vector<V> load(const S* p) const {
-    return same_bits<Vector<V>>(same_bits<Vector<U>>(folded(load_once<S>(p))) - turn);
+  template <class P>
+  Vector<V> load(P p) const {
+    return same_bits<Vector<V>>(same_bits<Vector<U>>(folded(load_once(p))) - turn);
   }
   void store(S* p, Vector<V> v) const {
     store_vector(p, folded(same_bits<Vector<S>>(same_bits<Vector<U>>(v) + turn)));
@@ -160,8 +161,9 @@ inline Vector<typename Op::V> load_between(const Op& op, const typename Op::Elem
   using E = typename Op::Element;
   E room[kVectorBytes / sizeof(E)] = {};
 #if defined(__AVX512BW__)
-  const auto below = [](int64_t n) { return _bzhi_u64(~uint64_t{0}, uint32_t(n * sizeof(E))); };
-  store_vector(room, _mm512_maskz_loadu_epi8(below(high) & ~below(low), p));
+  const PartAt<E> part{p, low, high};
+  if constexpr (requires { op.load(part); }) return op.load(part);
+  store_vector(room, part.load());
 #else
   std::memcpy(room + low, p + low, size_t(high - low) * sizeof(E));
 #endif
@@ -290,10 +292,10 @@ void join_rows(const Op& op, const typename Op::Element* const* rows, int64_t co
     join_group<0, true>(op, rows + r, std::min(kRowsAtOnce, count - r), at, n, end, line);
 }
 
-/// Fetches what stands 4 KB, or as much as a core has under way, behind n elements.
-template <class E>
+/// Fetches what stands kBytes, as much as a core has under way or more, behind n elements.
+template <int64_t kBytes = 4096, class E>
 inline void fetch_ahead(const E* p, int64_t n) {
-  const char* ahead = reinterpret_cast<const char*>(p) + 4096;
+  const char* ahead = reinterpret_cast<const char*>(p) + kBytes;
   for (int64_t j = 0; j < n * int64_t(sizeof(E)); j += 64) __builtin_prefetch(ahead + j, 0, 3);
 }
 
@@ -329,6 +331,44 @@ typename Op::V join_span(const Op& op, const typename Op::Element* p, int64_t n)
     v = Op::join(v, last);
   }
   return join_lanes<typename Op::Join, V>(v);
+}
+
+/// Lane i becomes all lanes of at[i] joined.
+template <class Join, class V>
+inline Vector<V> join_turned_lanes(Vector<V>* at) {
+  constexpr size_t kCount = size_t(kLanes<V>);
+  const auto both = []<size_t... i>(const Vector<V>& a, const Vector<V>& b,
+                                    std::index_sequence<i...>) {
+    const auto low = __builtin_shufflevector(a, b, int(i / 2 + i % 2 * kCount)...);
+    const auto high = __builtin_shufflevector(a, b, int((i / 2 + i % 2 * kCount) + kCount / 2)...);
+    return Join::join(low, high);
+  };
+  for (size_t n = kCount / 2; n > 0; n /= 2)
+    for (size_t k = 0; k < n; ++k)
+      at[k] = both(at[k], at[k + n], std::make_index_sequence<kCount>{});
+  return at[0];
+}
+
+/// Joins kLanes<V> spans of n >= kLanes<V> neighbours each, `pitch` apart, of which `count` exist.
+template <class Op>
+inline Vector<typename Op::V> join_spans(const Op& op, const typename Op::Element* p, int64_t n,
+                                         int64_t pitch, int64_t count) {
+  using V = typename Op::V;
+  constexpr int64_t kStep = kLanes<V>;
+  Vector<V> joined[kStep];
+  const int64_t whole = n / kStep * kStep;
+  for (int64_t k = 0; k < kStep; ++k) {
+    fetch_ahead(p, n);
+    auto v = op.load(p);
+    for (int64_t i = kStep; i < whole; i += kStep) v = Op::join(v, op.load(p + i));
+    if (whole < n) {
+      const auto last = op.load(p + n - kStep);
+      v = Op::join(v, Op::kRepeats ? last : keep_last<V>(last, n - whole));
+    }
+    joined[k] = v;
+    if (k + 1 < count) p += pitch;
+  }
+  return join_turned_lanes<typename Op::Join, V>(joined);
 }
 
 }  // namespace

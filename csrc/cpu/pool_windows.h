@@ -51,7 +51,7 @@ class LanePool : ValuePool<Op, Finish> {
   using typename Base::Total;
   static constexpr Lane kLane = Lane::batch;
   static constexpr int64_t kChunk = 2048;
-  explicit LanePool(const Base& base) : Base(base) {}
+  explicit LanePool(const Base& base) : Base(base), fetches_(is_copy_streamed(input_bytes(plan))) {}
   static Total combine(Total a, Total b) { return Op::join(a, b); }
 
   void whole(const Task& task) const {
@@ -103,7 +103,7 @@ class LanePool : ValuePool<Op, Finish> {
   /// Memory is read fastest from front to back: long rows one by one, of short ones a few
   /// kilobytes at a time.
   void run(const Task& task, const Box& box, int64_t f, int64_t taps, V* line) const {
-    constexpr int64_t kLong = 1024, kBlock = 2048;
+    constexpr int64_t kLong = 1024, kBlock = 2048, kFar = 16384;  // bytes
     const int64_t row = task.n * int64_t(sizeof(T));
     if (taps > kRowsAtOnce && row < kLong && box.count[0] * box.count[1] == 1) {
       const int64_t most = std::max(kRowsAtOnce, kBlock / row), pitch = box.x_step[2];
@@ -117,9 +117,13 @@ class LanePool : ValuePool<Op, Finish> {
     const RowList<T> list(x + task.x, box, f, taps);
     if (taps <= kRowsAtOnce || row < kLong)
       return join_rows(op, list.at, taps, 0, task.n, end, line);
-    join_group<1, false>(op, list.at, 1, 0, task.n, end, line);
-    for (int64_t r = 1; r < taps; ++r)
-      join_group<1, true>(op, list.at + r, 1, 0, task.n, end, line);
+    for (int64_t r = 0; r < taps; ++r) {
+      if (fetches_) fetch_ahead<kFar>(list.at[r], task.n);
+      if (r == 0)
+        join_group<1, false>(op, list.at, 1, 0, task.n, end, line);
+      else
+        join_group<1, true>(op, list.at + r, 1, 0, task.n, end, line);
+    }
   }
 
   /// Joins `count` rows, `pitch` apart, and the line where there is `more` in it.
@@ -178,6 +182,8 @@ class LanePool : ValuePool<Op, Finish> {
     else
       for (int64_t i = 0; i < task.n; ++i) y[task.y + i * plan.y.batch[1]] = from[i];
   }
+
+  const bool fetches_;  // from memory: what a cache holds arrives without
 };
 
 /// One window at a time, vectors along its rows; takes any plan.
@@ -245,8 +251,15 @@ class PlanePool : ValuePool<Op, Finish> {
     const int64_t n = plan.axis[2].in;
     const T* plane = x + task.x;
     V values[kChunk + kSlack];
-    for (int64_t i = 0; i < task.n; ++i, plane += plan.x.batch[1])
-      values[i] = V(n <= kChain ? Total(join_span(op, plane, n)) : joined(plane, n));
+    const int64_t pitch = plan.x.batch[1];
+    if (kTurns && n >= kLanes<V> && n < 16 * kLanes<V>) {
+      if constexpr (kTurns)
+        for (int64_t i = 0; i < task.n; i += kLanes<V>)
+          store_vector(values + i, join_spans(op, plane + i * pitch, n, pitch, task.n - i));
+    } else {
+      for (int64_t i = 0; i < task.n; ++i, plane += pitch)
+        values[i] = V(n <= kChain ? Total(join_span(op, plane, n)) : joined(plane, n));
+    }
     T out[kChunk + kSlack];
     finish.write(op, {0, 1, task.n, 1, double(n)}, values, out, [&](int64_t i) {
       return this->again(box_of(plan, task, 3), task.x + i * plan.x.batch[1]);
@@ -255,6 +268,9 @@ class PlanePool : ValuePool<Op, Finish> {
   }
 
  private:
+  /// Averages of short planes, as many at once as a vector has lanes.
+  static constexpr bool kTurns =
+      kIsHalf<T> && std::is_same_v<Finish, AverageFinish<T>> && Base::kIsLarge;
   Total joined(const T* plane, int64_t n) const {
     Total total = join_span(op, plane, kChain);
     for (int64_t i = kChain; i < n; i += kChain)

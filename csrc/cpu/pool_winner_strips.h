@@ -4,78 +4,12 @@
 
 #include <optional>
 
-#include "cpu/pool_half_folds.h"
+#include "cpu/pool_plain_folds.h"
 #include "cpu/pool_strips.h"
 #include "cpu/pool_winner_folds.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-/// The same for taps in any order: of equals the one at the lowest position stays.
-template <class V>
-inline void offer_unordered(Vector<V>& best, Vector<Position<V>>& place, const Vector<V>& v,
-                            const Vector<Position<V>>& at) {
-  const auto earlier = at < place;
-  if constexpr (std::is_floating_point_v<V>) {
-    const auto number = best == best;
-    const auto take = (~(v <= best) & number) | (earlier & ((v == best) | ~(number | (v == v))));
-    best = take ? v : best;
-    place = take ? at : place;
-  } else {
-    const auto take = (v > best) | ((v == best) & earlier);
-    best = take ? v : best;
-    place = take ? at : place;
-  }
-}
-
-/// Joins columns as join_columns does. Values i of tap k stand at tap(k, i).
-template <class V, class Tap>
-inline void offer_columns(WinnerLine<V> out, int64_t n, int64_t taps, Ahead& ahead,
-                          const Tap& tap) {
-  for (int64_t i = 0; i < n; i += kLanes<V>) {
-    Vector<V> best{}, v{};
-    Vector<Position<V>> place{}, at{};
-    tap(0, i, best, place);
-    for (int64_t k = 1; k < taps; ++k) {
-      tap(k, i, v, at);
-      offer_unordered<V>(best, place, v, at);
-    }
-    store_vector(out.value + i, best);
-    store_vector(out.place + i, place);
-    ahead.fetch();
-  }
-}
-
-template <class V>
-void join_winners(WinnerLine<V> line, const ColumnShape& s, WinnerLine<V> out, Ahead& ahead) {
-  const int64_t shift = s.dilation * s.lanes;
-  const auto neighbours = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
-    v = load_vector<Vector<V>>(line.value + i + k * shift);
-    at = load_vector<Vector<Position<V>>>(line.place + i + k * shift);
-  };
-  const auto second = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
-    v = every_second<0>(line.value + 2 * i + k * shift);
-    at = every_second<0>(line.place + 2 * i + k * shift);
-  };
-  const auto apart = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
-    for (int64_t j = 0; j < kLanes<V>; ++j) {
-      const int64_t from = std::min(i + j, s.columns - 1) * s.stride + k * shift;
-      v[j] = line.value[from];
-      at[j] = line.place[from];
-    }
-  };
-  if (s.stride == 1) return offer_columns<V>(out, s.values(), s.window, ahead, neighbours);
-  if (s.lanes == 1 && s.stride == 2)
-    return offer_columns<V>(out, s.columns, s.window, ahead, second);
-  if (s.lanes == 1) return offer_columns<V>(out, s.columns, s.window, ahead, apart);
-  for (int64_t j = 0; j < s.columns; ++j) {
-    offer_columns<V>(out, s.lanes, s.window, ahead, neighbours);
-    line.value += s.stride * s.lanes;
-    line.place += s.stride * s.lanes;
-    out.value += s.lanes;
-    out.place += s.lanes;
-  }
-}
 
 /// Indices of strips, which go out as int64 or as uint32: positions that have found their plane.
 template <class P>
@@ -89,18 +23,26 @@ class StripIndices {
       wide_.emplace(static_cast<int64_t*>(indices), plan.indices, plan, shape, streamed);
   }
 
-  /// Those of n columns in each of the lines.
+  /// Begins with those of n columns in each of the lines. Where they are uint32 they may be put
+  /// there as they are, with slack of a sink behind; else null.
+  uint32_t* begin(const Task& task, const StripLines& lines, int64_t n) {
+    if (wide_) to_wide_ = wide_->room(task.indices, lines, n, task.n);
+    if (narrow_) to_narrow_ = narrow_->room(task.indices, lines, n, task.n);
+    return to_narrow_;
+  }
   void write(const Task& task, const StripLines& lines, int64_t n, const P* place) {
-    wide_ ? put(*wide_, task, lines, n, place) : put(*narrow_, task, lines, n, place);
+    wide_ ? put(to_wide_, task, lines, n, place) : put(to_narrow_, task, lines, n, place);
+  }
+  void end(const Task& task, const StripLines& lines, int64_t n) {
+    wide_ ? wide_->put(task.indices, lines, n, task.n)
+          : narrow_->put(task.indices, lines, n, task.n);
   }
 
  private:
   static constexpr P kNone = std::numeric_limits<P>::max();
 
   template <class Index>
-  void put(StripSink<Index>& sink, const Task& task, const StripLines& lines, int64_t n,
-           const P* place) {
-    Index* const to = sink.room(task.indices, lines, n, task.n);
+  void put(Index* to, const Task& task, const StripLines& lines, int64_t n, const P* place) {
     const int64_t line = n * task.n, plane = lines.rows * line;  // outputs of one plane
     for (int64_t first = 0; first < lines.lines * line; first += plane) {
       const Index base = Index(task.flat + first / plane * plan_.flat.batch[1]);
@@ -109,7 +51,6 @@ class StripIndices {
       else
         number_lanes(place + first, plane, task.n, base, to + first);
     }
-    sink.put(task.indices, lines, n, task.n);
   }
 
   template <class Index>
@@ -132,6 +73,8 @@ class StripIndices {
   const PoolPlan& plan_;
   std::optional<StripSink<int64_t>> wide_;
   std::optional<StripSink<uint32_t>> narrow_;
+  int64_t* to_wide_ = nullptr;
+  uint32_t* to_narrow_ = nullptr;
 };
 
 /// Values and indices of strips.
@@ -153,7 +96,7 @@ class StripWinners {
         indices_(indices, plan, shape),
         writes_values_(y != nullptr),
         folds_(kFolds && folds_pairs(plan, shape) && most_taps(plan, 2) <= FoldedRows<T, P>::kMost),
-        folds_halves_(kFoldsHalves && folds_ && fits_halves(plan)),
+        folds_plain_(kFoldsPlain && folds_ && fits_plain<T>(plan)),
         fetches_(is_streamed(input_bytes(plan))) {}
 
   void operator()(const Task& task) {
@@ -161,7 +104,9 @@ class StripWinners {
     const StripLines lines(plan_, shape_, task);
     T* to = reinterpret_cast<T*>(value_.line);
     if (writes_values_) to = values_.room(task.y, lines, c.n, task.n);
-    if (!fold_plain(task, c, lines, to)) {
+    uint32_t* const places = indices_.begin(task, lines, c.n);
+    const bool done = fold_plain(task, c, lines, to, places);
+    if (!done) {
       if (folds_)
         fold_lines(task, c, lines);
       else
@@ -169,41 +114,55 @@ class StripWinners {
       if (writes_values_) write_values(task, lines, c.n, to);
     }
     if (writes_values_) values_.put(task.y, lines, c.n, task.n);
-    indices_.write(task, lines, c.n, place_.out);
+    if (!done || !places) indices_.write(task, lines, c.n, place_.out);
+    indices_.end(task, lines, c.n);
   }
 
  private:
   static constexpr bool kFolds = sizeof(T) <= 4 && kIsFloat<T>;
-  static constexpr bool kFoldsHalves = kIsHalf<T> && kVectorBytes > 16;
+#if defined(__AVX__)
+  static constexpr bool kFoldsPlain = kFolds;
+#else
+  static constexpr bool kFoldsPlain = std::is_same_v<T, float>;
+#endif
 
-  /// Lines of pairs of columns of 16-bit floats, straight to where they go, if there is nothing
-  /// among them that this cannot do; after such strips some are not tried.
+  /// Lines of pairs of columns straight to where they go, if there is nothing among them that this
+  /// cannot do; after such strips some are not tried. Lines that see whole windows go all at once.
+  /// Indices go to `places`, or positions to place_.out.
   [[gnu::noinline]] bool fold_plain(const Task& task, const StripColumns& c,
-                                    const StripLines& lines, T* to) {
-    if constexpr (kFoldsHalves) {
-      if (!folds_halves_ || --untried_ > 0) return false;
-      constexpr int64_t kStep = kLanes<int16_t>;
+                                    const StripLines& lines, T* to, uint32_t* places) {
+    if constexpr (kFoldsPlain) {
+      if (!folds_plain_ || --untried_ > 0) return false;
+      using Lanes = std::conditional_t<kIsHalf<T>, PlainHalves, PlainFloats>;
+      using E = typename Lanes::Element;
+      constexpr int64_t kStep = kLanes<typename Lanes::V>;
+      const PoolAxis &h = plan_.axis[1], &w = plan_.axis[2];
       const PoolStrides& flat = plan_.flat;
       rows_.taps[0] = axis_taps(plan_.axis[0], task.space(0));
-      const int64_t window = plan_.axis[2].window, vectors = (c.n + kStep - 1) / kStep;
-      const int64_t base = window == 3 ? 1 - plan_.axis[2].start : 0;
+      const int64_t vectors = (c.n + kStep - 1) / kStep, base = w.window == 3 ? 1 - w.start : 0;
+      const int64_t next = h.stride * plan_.x.space[1], turn = h.stride * flat.space[1];
       Ahead ahead;
-      HalfBounds bounds;
-      const Interior whole = interior_of(plan_.axis[1], lines.first, lines.first + lines.rows);
-      const T* plane = x_ + task.x;
-      int32_t* place = place_.out;
-      for (int64_t i = 0, o = lines.first; i < lines.lines; ++i, ++o, to += c.n, place += c.n) {
-        rows_.follow(plan_, lines, whole, o, plane);
+      Lanes lanes;
+      if constexpr (kIsHalf<T>) lanes.infinity = std::is_same_v<T, Float16> ? 0x7c00 : 0x7f80;
+      const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
+      const bool counts_all = places != nullptr;
+      if (!counts_all) places = reinterpret_cast<uint32_t*>(place_.out);
+      for (int64_t i = 0, n; i < lines.lines; i += n, to += n * c.n, places += n * c.n) {
+        const int64_t o = lines.row(i), plane = lines.plane(i);
+        rows_.find(plan_, x_ + task.x + plane * plan_.x.batch[1], o);
+        n = o >= whole.from && o < whole.to ? whole.to - o : 1;
         if (i == 0 && fetches_) ahead = near_ahead(plan_, rows_, vectors);
-        if (rows_.count == 0 || end_ - rows_.at[rows_.count - 1] < base + 2 * vectors * kStep)
-          return false;
-        const int64_t first =
-            rows_.taps[0].begin * flat.space[0] + rows_.taps[1].begin * flat.space[1];
-        const int64_t inner = plan_.axis[1].dilation * flat.space[1];
-        const HalfRows<T> rows{rows_.at, rows_.count, inner, flat.space[2], first};
-        fold_halves(rows, window, base, c.n, bounds, to, place, ahead);
+        const int64_t reach = base + 2 * vectors * kStep + (n - 1) * next;
+        if (rows_.count == 0 || end_ - rows_.at[rows_.count - 1] < reach) return false;
+        int64_t first = rows_.taps[0].begin * flat.space[0] + rows_.taps[1].begin * flat.space[1];
+        if (counts_all) first += task.flat + plane * flat.batch[1];
+        PlainRows<E> rows{
+            {}, rows_.count, h.dilation * flat.space[1], flat.space[2], first, c.n, n, next, turn};
+        for (int64_t r = 0; r < rows_.count; ++r)
+          rows.at[r] = reinterpret_cast<const E*>(rows_.at[r]);
+        fold_plain_rows(rows, w.window, base, lanes, reinterpret_cast<E*>(to), places, ahead);
       }
-      const bool plain = bounds.are_plain<T>();
+      const bool plain = lanes.are_plain();
       untried_ = plain ? 0 : 16;
       return plain;
     }
@@ -251,7 +210,10 @@ class StripWinners {
         number_rows(rows_);
         const P step = P(plan_.flat.space[2]);
         const FoldedRows<T, P> rows{rows_.at, row_place_, rows_.count, step};
-        fold_winners(op_, rows, w.window, base, c.n, out, ahead);
+        if (w.window == 3)
+          fold_winners<true>(op_, rows, base, c.n, out, ahead);
+        else
+          fold_winners<false>(op_, rows, base, c.n, out, ahead);
       }
     }
   }
@@ -332,11 +294,8 @@ class StripWinners {
       op_.store(to + i, v);
       if constexpr (std::is_same_v<T, Float16>) nans |= v != v;
     }
-    if constexpr (std::is_same_v<T, Float16>) {
-      bool any = false;
-      for (int64_t i = 0; i < kLanes<V>; ++i) any |= nans[i] != 0;
-      if (any) keep_nans(task, lines, n * task.n, to);
-    }
+    if constexpr (std::is_same_v<T, Float16>)
+      if (any_bits(nans)) keep_nans(task, lines, n * task.n, to);
   }
 
   /// The processor's conversion makes signalling NaNs quiet: NaNs are copied.
@@ -362,7 +321,7 @@ class StripWinners {
   const T *x_, *end_;
   StripSink<T> values_;
   StripIndices<P> indices_;
-  const bool writes_values_, folds_, folds_halves_, fetches_;
+  const bool writes_values_, folds_, folds_plain_, fetches_;
   int64_t untried_ = 0;  // strips
   StripRows<T> rows_;
   P row_place_[kChain];
