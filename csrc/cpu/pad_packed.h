@@ -197,11 +197,34 @@ class PackedLines {
     Block<kBytes>(x + n - kBytes).store(dst + n - kBytes);
   }
 
+  /// Rows whose borders are a piece each. What the loop needs is held in registers: loaded for each
+  /// row, beside stores that miss the caches, it took a tenth longer.
+  template <int kBytes, int kPiece>
+  void write_mirrored(const char* x, int64_t step, char* dst, int64_t n) const {
+    const Piece before = lefts_.piece[0], behind = rights_.piece[0];
+    const int64_t row = row_, left = left_, out = out_;
+    const bool is_ahead = is_ahead_;
+    constexpr int kLine = std::max(64, kBytes);
+    for (; n > 0; --n, x += step, dst += out) {
+      before.write<kPiece>(x, dst);
+      int64_t i = 0;
+      for (; i + kLine < row; i += kLine) {
+        if (is_ahead) fetch_ahead<kLine>(x + i, dst + left + i);
+        Block<kLine>(x + i).store(dst + left + i);
+      }
+      for (; i + kBytes < row; i += kBytes) Block<kBytes>(x + i).store(dst + left + i);
+      Block<kBytes>(x + row - kBytes).store(dst + left + row - kBytes);
+      behind.write<kPiece>(x, dst);
+    }
+  }
+
   template <int kBytes>
   void write_as(const char* x, int64_t step, char* dst, int64_t n) const {
     constexpr int kPiece = std::min(kBytes, 16);
     const int64_t row = row_, left = left_, end = left + row;
     if (!is_constant_) {
+      if (lefts_.count == 1 && rights_.count == 1)
+        return write_mirrored<kBytes, kPiece>(x, step, dst, n);
       for (; n > 0; --n, x += step, dst += out_) {
         lefts_.write<kPiece>(x, dst);
         copy<kBytes>(x, dst + left, row);
