@@ -205,6 +205,12 @@ struct RowList {
 /// Rows that are read side by side.
 constexpr int64_t kRowsAtOnce = 9;
 
+/// The row that ends last: where rows are broadcast or overlap, not always the last of a group.
+template <class E>
+inline const E* highest_row(const E* const* rows, int64_t count) {
+  return *std::max_element(rows, rows + count);
+}
+
 /// Joins one vector of each row, at element `at`. kRows is their count, or 0 for the one given.
 template <int kRows, class Op>
 inline Vector<typename Op::V> join_vectors(const Op& op, const typename Op::Element* const* rows,
@@ -273,7 +279,7 @@ inline void join_group(const Op& op, const typename Op::Element* const* rows, in
   using V = typename Op::V;
   const int64_t i = join_whole_vectors<kRows, kMore>(op, rows, count, at, n, line);
   if (i == n) return;
-  const bool inside = end - (rows[count - 1] + at + i) >= kLanes<V>;  // the last row is the highest
+  const bool inside = end - highest_row(rows, kRows ? kRows : count) - at - i >= kLanes<V>;
   auto v = inside ? join_vectors<kRows>(op, rows, count, at + i)
                   : join_parts(op, rows, count, at + i, n - i, end);
   if constexpr (kMore) v = Op::join(load_vector<Vector<V>>(line + i), v);

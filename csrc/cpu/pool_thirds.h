@@ -28,7 +28,7 @@ template <int kRows, class Op, class Put>
   constexpr auto kAll = std::make_index_sequence<size_t(kStep)>{};
   const typename Op::Element* rows[kRows ? kRows : 1];  // in registers
   if constexpr (kRows > 0) std::copy_n(t.rows, kRows, rows);
-  const int64_t whole = t.end - t.rows[t.count - 1] - kStep;  // the last row is the highest
+  const int64_t whole = t.end - highest_row(t.rows, t.count) - kStep;
   const auto column = [&](int64_t i, int64_t end) __attribute__((always_inline)) {
     return i <= whole ? join_vectors<kRows>(op, kRows ? rows : t.rows, t.count, i)
                       : join_parts(op, t.rows, t.count, i, end - i, t.end);

@@ -242,9 +242,11 @@ class PlanePool : ValuePool<Op, Finish> {
 
   static bool suits(const PoolPlan& p) {
     const PoolAxis& w = p.axis[2];
-    return p.axis[0].in * p.axis[1].in * p.axis[1].out * p.axis[0].out == 1 && w.out == 1 &&
-           p.axis[0].window * p.axis[1].window == 1 && w.window == w.in && w.start == 0 &&
-           w.end == 0 && w.dilation == 1 && p.x.space[2] == 1 && w.in < kPiece;
+    const auto is_one_tap = [](const PoolAxis& a) {
+      return a.in == 1 && a.out == 1 && a.window == 1 && a.start == 0;
+    };
+    return is_one_tap(p.axis[0]) && is_one_tap(p.axis[1]) && w.out == 1 && w.window == w.in &&
+           w.start == 0 && w.end == 0 && w.dilation == 1 && p.x.space[2] == 1 && w.in < kPiece;
   }
 
   void operator()(const Task& task) const {
