@@ -146,7 +146,7 @@ def test_other_threads_run_during_a_call(label: str) -> None:
         if took > 0.06 or batch > 2000:
             break
         batch = max(batch + 1, min(batch * 8, int(batch * 0.08 / took)))
-    assert progress_during(call) > 20, f"{took * 1e3:.0f} ms"
+    assert progress_during(call) > 5, f"{took * 1e3:.0f} ms"
 
 
 def progress_during(call: Callable[[], Any]) -> int:
@@ -167,7 +167,7 @@ def progress_during(call: Callable[[], Any]) -> int:
             ticks.append(time.perf_counter())
         worker.join()
         count = sum(times[0] < t < times[1] for t in ticks)
-        if count > 20:
+        if count > 5:
             return count
     return count
 

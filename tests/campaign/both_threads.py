@@ -1,4 +1,8 @@
-"""Calls that move 8 MB or more keep every thread busy, whatever the shape."""
+"""Calls that move 8 MB or more keep every thread busy, whatever the shape.
+
+This measures processor time, so it is a command of its own and wants an idle machine:
+`pytest tests/campaign/both_threads.py`.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,10 @@ import pytest
 import cudml
 
 MEGABYTES_8 = 8_000_000
-pytestmark = [
-    pytest.mark.skipif(
-        not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
-        reason="one CPU has nothing to share",
-    ),
-    pytest.mark.skipif(
-        "CUDML_TESTS_SHARE_CPUS" in os.environ,
-        reason="other work keeps the second thread from waking (CUDML_TESTS_SHARE_CPUS)",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="one CPU has nothing to share",
+)
 
 
 @pytest.fixture(autouse=True)

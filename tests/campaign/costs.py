@@ -1,0 +1,39 @@
+"""What must not take long, by wide margins: `pytest tests/campaign/costs.py` on an idle machine."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+
+
+def seconds_of(x: np.ndarray, window: tuple[int, ...], strides: tuple[int, ...]) -> float:
+    times = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        cudml.average_pooling(x, window, strides)
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_a_pooled_dimension_of_one_element_costs_little(axis: int) -> None:
+    row = np.ones((1, 9, 32_000), "float32")
+    x, window, strides = np.expand_dims(row, axis), [5, 5], [4, 4]
+    window[axis - 2] = strides[axis - 2] = 1
+    assert seconds_of(x, tuple(window), tuple(strides)) < 20 * seconds_of(row, (5,), (4,))
+
+
+def test_import_is_quick() -> None:
+    """0.3 s beyond NumPy, the best of three: a check against accidents, not a measurement."""
+    says = (
+        "import time, numpy\n"
+        "start = time.perf_counter()\n"
+        "import cudml\n"
+        "print(time.perf_counter() - start)\n"
+    )
+    assert min(float(child_says(says)) for _ in range(3)) < 0.3
