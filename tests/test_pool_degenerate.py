@@ -40,7 +40,6 @@ def geometry(axes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], dict[s
     return sizes, dict(zip(NAMES, columns, strict=True))
 
 
-@pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-MAX-4", "D-AVG-3", "D-LP-5", "D-POOL-6")
 @pytest.mark.parametrize("op", OPERATORS)
@@ -52,7 +51,6 @@ def test_degenerate_dimensions(op: str, dtype: str) -> None:
         check(op, x, **how, **OPERATORS[op], layouts=[ALL[i % len(ALL)]], seed=i)
 
 
-@pytest.mark.core
 @pytest.mark.small
 @pytest.mark.parametrize("op", OPERATORS)
 def test_degenerate_dimensions_of_volumes(op: str) -> None:
@@ -64,7 +62,6 @@ def test_degenerate_dimensions_of_volumes(op: str) -> None:
         check(op, x, **how, **OPERATORS[op], layouts=[ALL[i % len(ALL)]], seed=i)
 
 
-@pytest.mark.core
 @pytest.mark.small
 def test_a_window_beside_the_only_element() -> None:
     """The plane's only row is covered whole, and the window stands before it: nothing is real."""

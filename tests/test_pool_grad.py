@@ -279,3 +279,20 @@ def test_gradient_cost_does_not_grow_with_the_product_of_windows() -> None:
     assert np.flatnonzero(result).tolist() == [2**19 - 1, 2**20 - 1]
     shares = cudml.average_pooling_grad(grad, x.shape, 2**19, 2**19)
     assert np.all(shares == 2.0**-19)
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-AVG-11")
+@pytest.mark.parametrize("dtype", [d for d in FLOATS if d != "float64"])
+@pytest.mark.parametrize("window", [(3, 1), (3, 3), (4, 2), (2, 5)])
+def test_average_gradients_overflow_only_where_their_quotients_do(
+    dtype: str, window: tuple[int, int]
+) -> None:
+    """The gradient is a sum of quotients: gradients added before they are divided would overflow
+    in the middle rows."""
+    largest = 65504.0 if dtype == "float16" else 3e38
+    rows, columns = 6 - window[0] + 1, 9 - window[1] + 1
+    for sign in (1, -1):
+        grad = np.full((2, 3, rows, columns), sign * largest, dtype_of(dtype))
+        expected = check("average_pooling_grad", grad, (2, 3, 6, 9), window)
+        assert np.isfinite(np.asarray(expected.values[0], float)).all()

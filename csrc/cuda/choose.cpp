@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "cuda/pad_kernels.h"
 
 namespace cudml::cuda {
 namespace {
@@ -43,6 +44,12 @@ std::string names_of(Kernels<Plan> kernels) {
   return text;
 }
 
+// A batch or a kept dimension may be empty: predicates and geometries divide by sizes.
+bool is_empty(const PoolPlan& plan) { return plan.outputs() == 0; }
+bool is_empty(const PoolGradPlan& plan) { return plan.forward.outputs() == 0; }
+bool is_empty(const PadPlan& plan) { return pad_elements(plan) == 0; }
+bool is_empty(const MvnPlan& plan) { return plan.groups == 0; }
+
 /// The forced kernel's place, or -1 where none is forced for this family.
 template <class Plan>
 int forced(const char* op, Kernels<Plan> kernels, const Plan& plan, const Situation& situation) {
@@ -60,6 +67,7 @@ int forced(const char* op, Kernels<Plan> kernels, const Plan& plan, const Situat
 template <class Plan>
 Choice choose_among(const char* op, const Plan& plan, const Situation& situation) {
   const Kernels<Plan> kernels = kernels_for(plan);
+  if (is_empty(plan)) return {int(kernels.size()) - 1, kernels.back().name, Geometry{}};
   int index = forced(op, kernels, plan, situation);
   // The last kernel has no predicates.
   for (index = index < 0 ? 0 : index; kernels[size_t(index)].refusal(plan, situation);) ++index;
@@ -71,6 +79,7 @@ template <class Plan>
 std::string reason_among(const Plan& plan, const Situation& situation, const Choice& choice) {
   const Kernels<Plan> kernels = kernels_for(plan);
   std::string text = choice.name;
+  if (is_empty(plan)) return text + ": nothing to compute";
   const char* separator = ": ";
   for (const Predicate<Plan>& p : kernels[size_t(choice.kernel)].needs) {
     if (!p.name) continue;

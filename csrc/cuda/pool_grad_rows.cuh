@@ -118,16 +118,15 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
       for (int32_t o = c.windows.first; o <= c.windows.last; ++o) {
         const T* const from = grad + o * rows.grad.space[2];
         const bool is_full = is_full_column(rows, o);
+        // Where all windows above count the same, one division serves them. Their gradients are
+        // scaled before they are added: a sum of quotients overflows only where the result does.
+        const float columns = float(counted_at<int32_t>(w, rows.include_padding, o));
+        const float scale = is_full ? rows.inverse : 1 / (float(rows.full_rows) * columns);
         float sum = 0;
-        // Where all windows above count the same, their sum is divided, once.
         for_lines(rows, c.row, [&](int32_t line, int32_t, int32_t slice, int32_t row) {
           const float g = load_as_acc(from[line]);
-          sum += c.row.is_full ? g : g / divisor_of(rows, slice, row, o);
+          sum += c.row.is_full ? g * scale : g / divisor_of(rows, slice, row, o);
         });
-        if (c.row.is_full)
-          sum = is_full ? sum * rows.inverse
-                        : sum / (float(rows.full_rows) *
-                                 float(counted_at<int32_t>(w, rows.include_padding, o)));
         const int32_t begin = o * w.stride - w.start - c.at;
 #pragma unroll
         for (int v = 0; v < kN; ++v)
