@@ -347,7 +347,10 @@ Activation activation(const char* op, py::handle object) {
              ": FusedActivation is ", text_of(object),
              "; it must be None, a name, or (name, {\"alpha\": …})");
   std::vector<std::pair<std::string, double>> arguments;
-  for (auto [key, value] : py::reinterpret_borrow<py::dict>(parameters)) {
+  // A private copy: the caller's dict may change while __float__ runs.
+  const auto held = py::reinterpret_steal<py::dict>(PyDict_Copy(parameters.ptr()));
+  if (!held) throw py::error_already_set();
+  for (auto [key, value] : held) {
     check_type(py::isinstance<py::str>(key), op, ": FusedActivation has a parameter named ",
                text_of(key), "; names are strings");
     const auto text = utf8(key);

@@ -113,6 +113,21 @@ std::optional<Dtype> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
+namespace {
+
+/// A packed copy in the memory order of `array`, by NumPy itself: a subclass's methods may give
+/// anything.
+py::array plain_copy(const py::array& array) {
+  constexpr int kEnsureCopy = 0x20;  // NPY_ARRAY_ENSURECOPY
+  const auto& numpy = py::detail::npy_api::get();
+  const int flags = kEnsureCopy | py::detail::npy_api::NPY_ARRAY_ENSUREARRAY_;
+  PyObject* const copy = numpy.PyArray_FromAny_(array.ptr(), nullptr, 0, 0, flags, nullptr);
+  if (!copy) throw py::error_already_set();
+  return py::reinterpret_steal<py::array>(copy);
+}
+
+}  // namespace
+
 Array input_array(Call& call, const char* field, const char* name, py::handle object) {
   if (!py::isinstance<py::array>(object)) return foreign_array(call, field, name, object);
   py::array array = require_numpy(call.op, field, name, object);
@@ -125,7 +140,7 @@ Array input_array(Call& call, const char* field, const char* name, py::handle ob
   result.footprint = footprint_of_array(array, result.view.sizes, item);
   auto strides = element_strides(array, item);
   if (!strides) {
-    array = py::array(array.attr("copy")("K"));
+    array = plain_copy(array);
     strides = element_strides(array, item);
   }
   result.view.strides = *strides;

@@ -66,18 +66,18 @@ Place place_reported(const Argument& at, py::handle object) {
   return place_of_dlpack(at, {*type, *device});
 }
 
-/// Takes a capsule's tensor; from here on its deleter runs once, whatever happens.
+/// Takes a capsule's tensor; from here on its deleter runs once, whatever happens: the capsule is
+/// renamed first, because an owner that finds no memory for itself runs the deleter as well.
 template <class Managed>
 std::shared_ptr<Managed> take(PyObject* capsule) {
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
   if (!managed) throw py::error_already_set();
-  std::shared_ptr<Managed> owner(managed, [](Managed* m) {
+  if (PyCapsule_SetName(capsule, Managed::kUsedName)) throw py::error_already_set();
+  return std::shared_ptr<Managed>(managed, [](Managed* m) {
     if (!m->deleter) return;
     const py::error_scope pending;  // a deleter may run Python code
     m->deleter(m);
   });
-  if (PyCapsule_SetName(capsule, Managed::kUsedName)) throw py::error_already_set();
-  return owner;
 }
 
 Array import_tensor(const Argument& at, const dlpack::Tensor& tensor, Place reported,
@@ -94,12 +94,18 @@ Array import_tensor(const Argument& at, const dlpack::Tensor& tensor, Place repo
   return array_of(at, in, object);
 }
 
+/// Forgets what an array that is not torch's raised; an interrupt is the caller's own.
+void forget_exception() {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) throw py::error_already_set();
+  PyErr_Clear();
+}
+
 /// Torch negates such an array's elements as it reads them, which no protocol says.
 bool is_negated(py::handle object) {
   static PyObject* const name = PyUnicode_InternFromString("is_neg");
   const auto found =
       py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object.ptr(), name));
-  if (!found) PyErr_Clear();  // not torch's
+  if (!found) forget_exception();
   return found.ptr() == Py_True;
 }
 
@@ -107,7 +113,7 @@ bool is_negated(py::handle object) {
 bool requires_gradient(py::handle object) {
   static PyObject* const name = PyUnicode_InternFromString("requires_grad");
   const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttr(object.ptr(), name));
-  if (!found) PyErr_Clear();
+  if (!found) forget_exception();
   return found.ptr() == Py_True;
 }
 

@@ -1,6 +1,7 @@
 // Checks of a caller's workspace.
 #include "bindings/workspace.h"
 
+#include <string_view>
 #include <utility>
 
 #include "bindings/exchange.h"
@@ -17,6 +18,21 @@ bool is_packed(const TensorView& view) {
   for (int d = 0; d < view.rank(); ++d)
     if (view.sizes[d] > 1 && view.strides[d] != packed[d]) return false;
   return true;
+}
+
+/// Whether writing plain bytes would overwrite references or pointers.
+bool holds_pointers(py::handle object) {
+  if (py::isinstance<py::array>(object))
+    return py::cast<bool>(object.attr("dtype").attr("hasobject"));
+  Py_buffer described;
+  if (PyObject_GetBuffer(object.ptr(), &described, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS) != 0) {
+    PyErr_Clear();  // elements without a format are no references
+    return false;
+  }
+  const std::string_view format = described.format ? described.format : "B";
+  const bool found = format.find_first_of("OP&zZX") != std::string_view::npos;
+  PyBuffer_Release(&described);
+  return found;
 }
 
 }  // namespace
@@ -39,6 +55,10 @@ void Workspace::take_buffer(const char* op, py::handle object, int64_t bytes) {
   check_type(PyObject_CheckBuffer(object.ptr()), op,
              ": workspace is no array; it must be a writable contiguous one of at least ", bytes,
              " bytes");
+  check_type(!holds_pointers(object), op,
+             ": workspace holds objects or pointers; it must be a writable contiguous array of "
+             "numbers, of at least ",
+             bytes, " bytes");
   if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_WRITABLE) != 0) {
     PyErr_Clear();
     refuse(op, ": workspace is read-only or not contiguous; it must be a writable contiguous ",
