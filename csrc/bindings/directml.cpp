@@ -15,6 +15,7 @@ namespace {
 using directml::Lowered;
 
 std::shared_ptr<const Lowered> lower(const py::object& desc, const py::object& level) {
+  const FloatState state;  // numbers of the descriptor are rounded here
   DescriptorArena arena;
   const DML_OPERATOR_DESC operator_desc = arena.operator_desc(desc);
   return std::make_shared<const Lowered>(

@@ -5,6 +5,8 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
+#include "core/float_state.h"
+
 namespace cudml::bindings {
 
 namespace py = pybind11;
@@ -14,9 +16,10 @@ void set_python_error() noexcept;
 
 /// What `body` gives, as the interpreter takes it from a function; null with Python's error set
 /// where it throws. A daemon thread that the interpreter ends inside of it waits here for the end
-/// of the process, as in Unlocked.
+/// of the process, as in Unlocked. All of it runs under one floating-point state.
 template <class Body>
 PyObject* result_of(const Body& body) noexcept {
+  const FloatState state;
   try {
     return py::object(body()).release().ptr();
   } catch (const abi::__forced_unwind&) {

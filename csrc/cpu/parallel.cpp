@@ -15,6 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "core/float_state.h"
+
 namespace cudml::cpu {
 namespace {
 
@@ -146,6 +148,7 @@ class Pool {
   }
 
   void work(int part, uint32_t seen) {
+    const FloatState state;  // not that of the call which started this thread
     for (;;) {
       await_change(epoch_, seen);
       seen = epoch_.load(std::memory_order_acquire);
