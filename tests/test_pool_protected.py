@@ -54,8 +54,10 @@ for case in range(400):
             if op in ('max_pooling', 'max_indices'):
                 assert a.tobytes() == b.tobytes()
             else:
+                kind = np.finfo(dtype)
                 np.testing.assert_allclose(
-                    a.astype(float), b.astype(float), rtol=16 * np.finfo(dtype).eps)
+                    a.astype(float), b.astype(float), rtol=16 * float(kind.eps),
+                    atol=4 * float(kind.smallest_subnormal))
 print('done')
 """
 
