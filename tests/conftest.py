@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -22,6 +23,7 @@ from cudml import _backend
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "semantics.md"
+MOST_WORKERS = 8  # each holds arrays of some hundreds of megabytes at times
 OPTIONAL = ("ml_dtypes", "onnxruntime", "PIL", "matplotlib")
 ARRAY_LIBRARIES = ("torch", "jax", "cupy", "numba")
 MARKERS = (
@@ -132,6 +134,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.name in LAST)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What has been imported and collected stays: tests that collect garbage need not look at it.
+
+    Without this each gc.collect() of a test walks some millions of objects, for a second or more.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A process for each processor where everything runs; none but this one for a selection."""
+    return 0 if why_partial(config) else min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+
+
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
@@ -154,7 +170,15 @@ class _Recorder:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    session.config.pluginmanager.register(_Recorder(session.config), "rules that ran")
+    """Builds what all processes of a whole run import, before any of them waits for it."""
+    config = session.config
+    config.pluginmanager.register(_Recorder(config), "rules that ran")
+    if _is_worker(config) or why_partial(config) or why_no_kernels(config):
+        return
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter:
+        reporter.write_line("building cudml._simt, the CUDA kernels for the host: at most minutes")
+    importlib.import_module("simt_build").built("plain")
 
 
 def why_partial(config: pytest.Config) -> str:

@@ -54,7 +54,7 @@ def running() -> str:
     return os.environ.get("CUDML_CPU_ISA") or here()[-1]
 
 
-def start_core_tests(level: str, stream_bytes: int) -> subprocess.Popen:
+def run_core_tests(level: str, stream_bytes: int) -> subprocess.CompletedProcess[str]:
     """The tests marked core, in a process where this level is forced.
 
     Outputs of at least `stream_bytes` are written past the caches, which are small ones in tests.
@@ -67,28 +67,29 @@ def start_core_tests(level: str, stream_bytes: int) -> subprocess.Popen:
     for name in [n for n in environment if n.startswith("PYTEST_")]:
         del environment[name]
     command = [sys.executable, "-m", "pytest", "-m", "core", "--backend", "cpu", "-q"]
-    return subprocess.Popen(
+    return subprocess.run(
         [*command, "-p", "no:cacheprovider", *files],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        timeout=300,
     )
 
 
 @x86
-def test_core_tests_on_every_instruction_set() -> None:
-    """At once on every level, writing past the caches: other levels some outputs, this one all.
+@pytest.mark.parametrize("level", LEVELS)
+def test_core_tests_on_every_instruction_set(level: str) -> None:
+    """On every level, writing past the caches: other levels some outputs, this one all.
 
     This process itself runs all tests on its own level.
     """
-    runs = {level: start_core_tests(level, 0 if level == running() else 2048) for level in here()}
-    texts = {level: run.communicate(timeout=300)[0] for level, run in runs.items()}
-    for level, text in texts.items():
-        assert runs[level].returncode == 0, f"{level}:\n{text[-6000:]}"
-        count = re.search(r"(\d+) passed", text)
-        assert count and int(count[1]) >= 40, f"{level}:\n{text[-2000:]}"
+    needs(level)
+    done = run_core_tests(level, 0 if level == running() else 2048)
+    assert done.returncode == 0, f"{level}:\n{done.stdout[-6000:]}"
+    count = re.search(r"(\d+) passed", done.stdout)
+    assert count and int(count[1]) >= 40, f"{level}:\n{done.stdout[-2000:]}"
     assert f'"{running()}"' in json.dumps(cudml._core.build_info())
 
 
