@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +23,6 @@ class Erasing:
 
     def __float__(self) -> float:
         self.erase()
-        gc.collect()
         [object() for _ in range(1000)]
         return self.value
 
