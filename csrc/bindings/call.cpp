@@ -3,6 +3,7 @@
 
 #include "bindings/libraries.h"
 #include "bindings/text.h"
+#include "core/environment.h"
 #include "cuda/backend.h"
 
 namespace cudml::bindings {
@@ -52,6 +53,20 @@ std::optional<Place> place_named(const std::string& name) {
                            name.find_first_not_of("0123456789", kPrefix) == std::string::npos;
   if (!is_numbered) return std::nullopt;
   return Place{std::stoi(name.substr(kPrefix))};
+}
+
+void check_environment(const char* op) {
+  environment(op);
+  cuda::check_forced_name(op);
+}
+
+void check_environment_once(const char* op) {
+  static const bool is_right = (check_environment(op), true);
+  (void)is_right;
+}
+
+Call::Call(const char* op_name, py::handle stream) : op(op_name), stream_argument_(stream) {
+  check_environment(op);
 }
 
 Call::Call(const char* op_name, py::handle stream, Place where)

@@ -25,10 +25,18 @@ std::string name_of(Place place);  // "cpu", "cuda:1"
 /// place. Throws cuda::Error where CUDA is asked for and there is none.
 std::optional<Place> place_named(const std::string& name);
 
+/// Refuses what is out of range in the variables CUDML_… of the environment; `op` begins the
+/// refusal. CUDML_KERNEL is read anew, for calls on the CPU too, which have no use for it.
+void check_environment(const char* op);
+
+/// The same for calls whose kernel is chosen already: nothing is read again once all was right.
+void check_environment_once(const char* op);
+
 /// The first array settles the place, and with it the stream; every other one must agree.
 class Call {
  public:
-  Call(const char* op_name, py::handle stream) : op(op_name), stream_argument_(stream) {}
+  /// Refuses the call where a variable CUDML_… of the environment is out of range.
+  Call(const char* op_name, py::handle stream);
 
   /// A call of an operator that is compiled for `place`.
   Call(const char* op_name, py::handle stream, Place place);

@@ -2,11 +2,10 @@
 #include "bindings/explain.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <sstream>
-#include <string_view>
 
 #include "bindings/text.h"
+#include "core/environment.h"
 #include "cpu/backend.h"
 #include "cpu/parallel.h"
 
@@ -19,11 +18,6 @@ const char* cpu_name(const PoolGradPlan& plan) {
 }
 const char* cpu_name(const PadPlan&) { return "cpu_pad"; }
 const char* cpu_name(const MvnPlan&) { return "cpu_mvn"; }
-
-const bool kIsLogging = [] {
-  const char* wish = std::getenv("CUDML_LOG");
-  return wish && std::string_view(wish) == "debug";
-}();
 
 template <class Plan>
 py::list listed(cuda::Kernels<Plan> kernels) {
@@ -90,7 +84,7 @@ py::object to_python(const Call& call, const Explanation& e) {
                            block, shared);
 }
 
-bool is_logging() { return kIsLogging; }
+bool is_logging() { return environment().is_logging; }
 
 void log_call(const Call& call, const Explanation& e, NamedTensors tensors) {
   std::ostringstream line;

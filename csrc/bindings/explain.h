@@ -29,7 +29,7 @@ template <class Plan>
 py::object explained(const Call& call, const Plan& plan, const Operands& operands);
 py::object to_python(const Call& call, const Explanation& explanation);
 
-/// Whether CUDML_LOG is "debug"; asked once, when the module is loaded.
+/// Whether CUDML_LOG is "debug".
 bool is_logging();
 
 /// One line on standard error.

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "bindings/arguments.h"
+#include "bindings/call.h"
 #include "bindings/exporter.h"
 #include "bindings/operators.h"
 #include "bindings/plan_cache.h"
 #include "bindings/raise.h"
+#include "core/environment.h"
 #include "cpu/backend.h"
 #include "cpu/parallel.h"
 #include "cuda/device.h"
@@ -23,8 +25,6 @@
 
 namespace cudml::bindings {
 namespace {
-
-constexpr int64_t kMostThreads = 1024;
 
 py::list split(const std::string& text) {
   return text.empty() ? py::list() : py::list(py::str(text).attr("split")(","));
@@ -83,8 +83,14 @@ py::dict build_info() {
   return info;
 }
 
+int get_num_threads() {
+  check_environment("get_num_threads");
+  return cpu::num_threads();
+}
+
 void set_num_threads(const py::object& n) {
-  cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMostThreads})));
+  check_environment("set_num_threads");
+  cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMaxThreads})));
 }
 
 py::tuple cache_info() {
@@ -109,7 +115,8 @@ PYBIND11_MODULE(CUDML_MODULE, module) {
   bind_directml(module);
   bind_exporter(module);
   module.def("build_info", &build_info);
-  module.def("get_num_threads", &cpu::num_threads);
+  module.def("check_environment", [](const std::string& op) { check_environment(op.c_str()); });
+  module.def("get_num_threads", &get_num_threads);
   module.def("set_num_threads", &set_num_threads);
   module.def("clear_cache", &clear_plans);
   module.def("cache_info", &cache_info);

@@ -1,7 +1,6 @@
 // A least-recently-used cache in front of make_plan.
 #include "bindings/plan_cache.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <mutex>
@@ -9,13 +8,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/environment.h"
+
 namespace cudml::bindings {
 
 PlanKey::PlanKey(const char* op, Place place) {
   add(uint64_t(reinterpret_cast<uintptr_t>(op))).add(uint64_t(int64_t(place.device)));
   if (!place.is_cuda()) return;
-  const char* forced = std::getenv("CUDML_KERNEL");
-  add(forced ? std::hash<std::string_view>()(forced) : 0);
+  add(std::hash<std::string_view>()(environment_text("CUDML_KERNEL")));
 }
 
 PlanKey& PlanKey::add(const Dims& dims) {

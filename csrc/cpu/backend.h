@@ -29,8 +29,8 @@ namespace v4 {
 extern const Backend backend;
 }
 
-/// The table for this processor, or the one CUDML_CPU_ISA forces. Throws std::runtime_error where
-/// that names an instruction set this processor or this build does not have.
+/// The table for this processor, or the one CUDML_CPU_ISA forces. Throws std::invalid_argument
+/// where that names an instruction set this processor or this build does not have.
 const Backend& backend();
 
 /// Comma-separated names of the instruction sets compiled in, lowest first.

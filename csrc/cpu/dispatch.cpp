@@ -1,9 +1,8 @@
 // Chooses the instruction set, once.
-#include <cstdlib>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "core/environment.h"
 #include "cpu/backend.h"
 
 namespace cudml::cpu {
@@ -37,18 +36,17 @@ const Backend& choose() {
       {"v4", &v4::backend, has_v3() && has_v4()},
 #endif
   };
-  const char* forced = std::getenv("CUDML_CPU_ISA");
+  const std::string_view forced = environment_text("CUDML_CPU_ISA");
   const Backend* best = nullptr;
   std::string permitted;
   for (const Level& level : levels) {
     if (!level.is_supported) continue;
-    if (forced && std::string_view(forced) == level.name) return *level.table;
+    if (forced == level.name) return *level.table;
     best = level.table;
     permitted += (permitted.empty() ? "" : ", ") + std::string(level.name);
   }
-  if (forced && *forced)
-    throw std::runtime_error("CUDML_CPU_ISA is \"" + std::string(forced) +
-                             "\"; this processor permits " + permitted);
+  if (!forced.empty())
+    refuse_variable("cudml", "CUDML_CPU_ISA", forced, "this processor permits " + permitted);
   return *best;
 }
 

@@ -15,12 +15,12 @@
 #include <string>
 #include <thread>
 
+#include "core/environment.h"
 #include "core/float_state.h"
 
 namespace cudml::cpu {
 namespace {
 
-constexpr int kMaxThreads = 1024;
 constexpr int64_t kBytesPerThread = 64 * 1024;  // fewer: waking a thread costs more than it saves
 /// A part's, from which on its last grains are small. Some kernels take a few tasks at once.
 constexpr int64_t kBytesOfLarge = 1 << 20, kTasksOfLarge = 32;
@@ -184,9 +184,10 @@ Pool* pool() {
   return instance;
 }
 
-/// OpenMP's variable may list one number for each level of nesting; the first counts.
-int from_environment(const char* name) {
-  const char* text = std::getenv(name);
+/// OpenMP's variable may list one number for each level of nesting; the first counts. What is wrong
+/// with it is not for this library to say.
+int openmp_threads() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
   if (!text) return 0;
   char* end;
   const long n = std::strtol(text, &end, 10);
@@ -205,21 +206,12 @@ int quota() {
 }
 
 int default_threads() {
-  for (const char* name : {"CUDML_NUM_THREADS", "OMP_NUM_THREADS"})
-    if (const int n = from_environment(name)) return n;
+  if (const int n = environment().threads) return n;
+  if (const int n = openmp_threads()) return n;
   cpu_set_t cpus;
   const bool known = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
   const int n = known ? CPU_COUNT(&cpus) : int(std::thread::hardware_concurrency());
   return std::clamp(std::min(n, quota()), 1, kMaxThreads);
-}
-
-/// CUDML_STREAM_BYTES, or -1 where it is no number.
-int64_t stream_bytes_from_environment() {
-  const char* text = std::getenv("CUDML_STREAM_BYTES");
-  if (!text || !*text) return -1;
-  char* end;
-  const long long bytes = std::strtoll(text, &end, 10);
-  return *end == '\0' && bytes >= 0 ? bytes : -1;
 }
 
 /// What one core has at the second level.
@@ -245,7 +237,7 @@ int64_t level3_bytes() {
 
 /// CUDML_STREAM_BYTES, or else `usual`.
 int64_t stream_bytes(int64_t usual) {
-  static const int64_t forced = stream_bytes_from_environment();
+  const int64_t forced = environment().stream_bytes;
   return forced >= 0 ? forced : usual;
 }
 

@@ -1,10 +1,10 @@
 // Choosing among a family's kernels, by list or by force, and saying why.
 #include "cuda/choose.h"
 
-#include <cstdlib>
 #include <string_view>
 
 #include "core/check.h"
+#include "core/environment.h"
 #include "cuda/pad_kernels.h"
 
 namespace cudml::cuda {
@@ -18,10 +18,7 @@ Kernels<PadPlan> kernels_for(const PadPlan&) { return pad_kernels(); }
 Kernels<MvnPlan> kernels_for(const MvnPlan&) { return mvn_kernels(); }
 
 /// The name CUDML_KERNEL gives, empty where none; read at every call, so that tests can change it.
-std::string_view forced_name() {
-  const char* name = std::getenv("CUDML_KERNEL");
-  return name ? name : "";
-}
+std::string_view forced_name() { return environment_text("CUDML_KERNEL"); }
 
 template <class Plan>
 int find(Kernels<Plan> kernels, std::string_view name) {
@@ -30,17 +27,28 @@ int find(Kernels<Plan> kernels, std::string_view name) {
   return -1;
 }
 
-bool is_known(std::string_view name) {
-  return find(pool_kernels(), name) >= 0 || find(max_pool_grad_kernels(), name) >= 0 ||
-         find(average_pool_grad_kernels(), name) >= 0 || find(pad_kernels(), name) >= 0 ||
-         find(mvn_kernels(), name) >= 0;
+/// Hands the list of every family to `visit`.
+template <class Visitor>
+void for_each_family(Visitor&& visit) {
+  visit(pool_kernels());
+  visit(max_pool_grad_kernels());
+  visit(average_pool_grad_kernels());
+  visit(pad_kernels());
+  visit(mvn_kernels());
 }
 
-template <class Plan>
-std::string names_of(Kernels<Plan> kernels) {
+bool is_known(std::string_view name) {
+  bool found = false;
+  for_each_family([&](auto kernels) { found = found || find(kernels, name) >= 0; });
+  return found;
+}
+
+std::string every_name() {
   std::string text;
-  for (const Kernel<Plan>& kernel : kernels)
-    text += (text.empty() ? "" : ", ") + std::string(kernel.name);
+  for_each_family([&](auto kernels) {
+    for (const auto& kernel : kernels)
+      text += (text.empty() ? "" : ", ") + std::string(kernel.name);
+  });
   return text;
 }
 
@@ -56,9 +64,10 @@ int forced(const char* op, Kernels<Plan> kernels, const Plan& plan, const Situat
   const std::string_view name = forced_name();
   if (name.empty()) return -1;
   const int index = find(kernels, name);
-  check(index >= 0 || is_known(name), op, ": CUDML_KERNEL is \"", name, "\"; it must be one of ",
-        names_of(kernels), ", or another operator's kernel");
-  if (index < 0) return -1;
+  if (index < 0) {
+    check_forced_name(op);
+    return -1;
+  }
   const char* refusal = kernels[size_t(index)].refusal(plan, situation);
   check(!refusal, op, ": CUDML_KERNEL is \"", name, "\", which needs that ", refusal);
   return index;
@@ -109,6 +118,12 @@ constexpr Architecture kArchitectures[] = {
 };
 
 }  // namespace
+
+void check_forced_name(const char* op) {
+  const std::string_view name = forced_name();
+  if (!name.empty() && !is_known(name))
+    refuse_variable(op, "CUDML_KERNEL", name, "it must be one of " + every_name());
+}
 
 Choice choose(const char* op, const PoolPlan& plan, const Situation& situation) {
   return choose_among(op, plan, situation);

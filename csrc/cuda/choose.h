@@ -69,6 +69,9 @@ struct Choice {
   Geometry geometry;
 };
 
+/// Refuses a CUDML_KERNEL that names no kernel of any family; `op` begins the refusal.
+void check_forced_name(const char* op);
+
 /// The first kernel of the family's list that can take the plan, or the one that CUDML_KERNEL
 /// forces: a name of another family is ignored, an unknown one and one whose predicate fails are
 /// refused with that predicate. `op` begins the refusal.

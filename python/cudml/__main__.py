@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command is None:
             parser.print_help()
             return 0
+        _check_environment(f"cudml {options.command}")
         status = _run(options)
         sys.stdout.flush()
         return status
@@ -39,6 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _check_environment(name: str) -> None:
+    """Every command refuses what is out of range in the variables CUDML_…"""
+    try:
+        cudml._core.check_environment(name)
+    except ValueError as error:
+        raise Failure(str(error).removeprefix(f"{name}: ")) from None
 
 
 def _run(options: argparse.Namespace) -> int:

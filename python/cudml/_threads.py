@@ -20,7 +20,8 @@ def get_num_threads() -> int:
 
     Raises
     ------
-    Nothing.
+    ValueError
+        A variable ``CUDML_…`` of the environment is out of range.
 
     Examples
     --------
@@ -48,7 +49,7 @@ def set_num_threads(n: SupportsIndex) -> None:
     TypeError
         `n` is no integer.
     ValueError
-        `n` is out of range.
+        `n` is out of range, or a variable ``CUDML_…`` of the environment.
 
     Examples
     --------

@@ -1,0 +1,71 @@
+// Reading and checking the environment.
+#include "core/environment.h"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include "core/check.h"
+
+namespace cudml {
+namespace {
+
+/// A value as an error shows it: what is not printable ASCII escaped, what is long cut.
+std::string shown(std::string_view value) {
+  constexpr size_t kLongest = 160;
+  std::string text;
+  for (const char c : value.substr(0, kLongest)) {
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02x", unsigned(static_cast<unsigned char>(c)));
+    text += c >= ' ' && c <= '~' ? std::string(1, c) : escaped;
+  }
+  return value.size() > kLongest ? text + "…" : text;
+}
+
+/// Digits and nothing else, between `least` and `most`; `unset` where there is no such variable.
+int64_t whole_number(const char* op, const char* name, int64_t least, int64_t most, int64_t unset) {
+  const std::string_view text = environment_text(name);
+  if (text.empty()) return unset;
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end && value >= least && value <= most) return value;
+  refuse_variable(op, name, text, join("it must be a whole number from ", least, " to ", most));
+}
+
+bool is_logging(const char* op) {
+  const std::string_view wish = environment_text("CUDML_LOG");
+  if (wish == "debug") return true;
+  if (wish.empty() || wish == "off" || wish == "0") return false;
+  refuse_variable(op, "CUDML_LOG", wish, "it must be \"debug\" or \"off\"");
+}
+
+Environment read(const char* op) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  Environment found;
+  found.threads = int(whole_number(op, "CUDML_NUM_THREADS", 1, kMaxThreads, found.threads));
+  found.stream_bytes = whole_number(op, "CUDML_STREAM_BYTES", 0, kAny, found.stream_bytes);
+  found.is_logging = is_logging(op);
+  return found;
+}
+
+}  // namespace
+
+const Environment& environment(const char* op) {
+  static const Environment found = read(op);
+  return found;
+}
+
+std::string_view environment_text(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+void refuse_variable(const char* op, const char* name, std::string_view value,
+                     std::string_view permitted) {
+  refuse(op, ": ", name, " is \"", shown(value), "\"; ", permitted);
+}
+
+}  // namespace cudml
