@@ -45,8 +45,8 @@ def expected(op: str, *args: Any, **kwargs: Any) -> Expected:
     ------
     AttributeError
         There is no such operator.
-    TypeError
-        The operator has no such argument.
+    TypeError, ValueError
+        The operator has no such argument, or refuses the call.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def _unless_overflow(error: F64, magnitude: F64, form: FloatFormat) -> F64:
 
 def _expect_average_pooling(call: dict[str, Any]) -> Expected:
     """E = (m + 1)*u*sum|x|/d."""
-    x = call["x"]
+    x, value = call["x"], reference.average_pooling(**call)
     windows, form = _windows(call, x.shape, call["output_sizes"]), compute_format(x.dtype)
     counts = windows.inside_count() if call["include_padding"] else windows.real_count()
     real = _per_plane(windows, windows.real_count(), windows.output_shape)
@@ -122,31 +122,32 @@ def _expect_average_pooling(call: dict[str, Any]) -> Expected:
     error = (chain(real) + 1) * form.roundoff * magnitude
     total = magnitude * np.maximum(_per_plane(windows, counts, windows.output_shape), 1)
     error = _unless_overflow(error, total, form)
-    return _bounded("average_pooling", x.dtype, reference.average_pooling(**call), error)
+    return _bounded("average_pooling", x.dtype, value, error)
 
 
 def _expect_average_pooling_grad(call: dict[str, Any]) -> Expected:
     """E = (m + 1)*u*sum|g|/d over the w windows that hold the element, m the chain of w terms."""
+    value = reference.average_pooling_grad(**call)
     grad, shape = call["grad"], tuple(call["input_sizes"])
-    sizes = [grad.shape[a] for a in pooled_axes(len(shape), call["axes"])]
+    sizes = [grad.shape[a] for a in pooled_axes("average_pooling_grad", len(shape), call["axes"])]
     windows = _windows(call, shape, sizes)
     form = compute_format(grad.dtype)
     holders = chain(_per_plane(windows, windows.coverage(), shape))
     magnitude = reference.average_pooling_grad(**{**call, "grad": _sizes(grad)})
     error = _unless_overflow((holders + 1) * form.roundoff * magnitude, magnitude, form)
     error = error + holders * form.tiny * (magnitude > 0)
-    value = reference.average_pooling_grad(**call)
     return _bounded("average_pooling_grad", grad.dtype, value, error)
 
 
 def _expect_max_pooling_grad(call: dict[str, Any]) -> Expected:
     """E = (m - 1)*u*sum|g| over the windows that chose the element."""
-    grad = call["grad"]
+    grad, value = call["grad"], reference.max_pooling_grad(**call)
     form = compute_format(grad.dtype)
-    chosen = chain(reference.max_pooling_grad(**{**call, "grad": np.ones(grad.shape)}))
-    magnitude = reference.max_pooling_grad(**{**call, "grad": _sizes(grad)})
+    wide = {**call, "x": call["x"].astype(np.float64)}
+    chosen = chain(reference.max_pooling_grad(**{**wide, "grad": np.ones(grad.shape)}))
+    magnitude = reference.max_pooling_grad(**{**wide, "grad": _sizes(grad)})
     error = _unless_overflow((chosen - 1) * form.roundoff * magnitude, magnitude, form)
-    return _bounded("max_pooling_grad", grad.dtype, reference.max_pooling_grad(**call), error)
+    return _bounded("max_pooling_grad", grad.dtype, value, error)
 
 
 def _expect_lp_pooling(call: dict[str, Any]) -> Expected:
@@ -154,9 +155,9 @@ def _expect_lp_pooling(call: dict[str, Any]) -> Expected:
 
     P <= 2: r = 4, L = 0; else r = 12, L = |ln ref| + ln n, for the root of a large number.
     """
+    value = reference.lp_pooling(**call)
     x, p = call["x"], int(call["p"])
     windows, form = _windows(call, x.shape, call["output_sizes"]), compute_format(x.dtype)
-    value = reference.lp_pooling(**call)
     n = np.maximum(_per_plane(windows, windows.real_count(), windows.output_shape), 1)
     q = 2 * (p - 1).bit_length() + 1
     extra: Any = 4.0
@@ -167,9 +168,9 @@ def _expect_lp_pooling(call: dict[str, Any]) -> Expected:
 
 
 def _expect_normalization(call: dict[str, Any]) -> Expected:
+    stages = normalize(**call)
     x, scale, bias = call["x"], call["scale"], call["bias"]
     form = compute_format(x.dtype)
-    stages = normalize(**call)
     error = _normal_error(call, stages, form)
     constant = _constant_groups(call, stages) if call["use_mean"] else np.zeros(x.shape, bool)
     error = np.where(constant, 0.0, error)

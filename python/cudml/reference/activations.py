@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arguments import real, require, shown
 from .numbers import parameter
 from .wide import Wide
 
@@ -108,19 +109,31 @@ def resolve(activation: Fused, dtype: np.dtype[Any]) -> tuple[str, list[float]]:
 
     For data other than FLOAT64 parameters are rounded to FLOAT (D-ACT-7, D-ACT-15).
     """
+    op = "mean_variance_normalization: FusedActivation"
     if activation is None:
         return "identity", []
-    name, given = (activation, {}) if isinstance(activation, str) else activation
+    is_pair = isinstance(activation, tuple) and len(activation) == 2
+    pair: Any = activation if is_pair else (activation, {})
+    name, given = pair
+    text = f"{op} is {shown(activation)}; it must be a name or a pair (name, parameters)"
+    require(isinstance(name, str) and isinstance(given, dict), text, TypeError)
+    require(
+        name in ACTIVATIONS, f"{op} is {shown(name)}; it must be one of {', '.join(ACTIVATIONS)}"
+    )
     defaults = ACTIVATIONS[name].defaults
     for key in given:
-        if key not in defaults:
-            raise ValueError(f"{name} has no parameter {key}")
+        require(isinstance(key, str), f"{op} {name} is given {shown(key)}, no name", TypeError)
+        require(key in defaults, f"{op} {name} is given {key!r}; it has {list(defaults)}")
     values = []
     for key, default in defaults.items():
         number = given.get(key, default)
-        if number is None:
-            raise ValueError(f"{name} needs {key}")
-        values.append(parameter(number, dtype))
+        require(key in given or default is not None, f"{op} {name} is given no {key}")
+        value = parameter(real(op, key, number), dtype)
+        require(math.isfinite(value), f"{op}: {key} is {number}; it must be finite")
+        values.append(value)
+    text = f"{op}: {name}'s {', '.join(defaults)} is {values}; it must be "
+    require(name != "softplus" or values[0] > 0, text + "greater than 0")
+    require(name != "celu" or values[0] != 0, text + "other than 0")
     return name, values
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arguments import LARGEST, axes_of, require, shown, whole, wholes
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Geometry = int | Sequence[int]
+LARGEST_EXTENT = 2**31 - 1  # of a dilated window and of a padded dimension (D-POOL-7)
 BLOCK = 1 << 21  # taps x outputs x batch elements held at once, to bound the memory used
 
 
@@ -99,22 +101,37 @@ class Windows:
         dilations: Geometry,
         axes: int | Sequence[int] | None,
         output_sizes: Sequence[int] | str | None = None,
+        *,
+        op: str = "pooling",
     ) -> None:
         self.shape = tuple(shape)
-        self.pooled = pooled_axes(len(self.shape), axes)
+        self.pooled = pooled_axes(op, len(self.shape), axes)
         self.batch = [a for a in range(len(self.shape)) if a not in self.pooled]
         m = len(self.pooled)
-        geometry = (window_size, strides, start_padding, end_padding, dilations)
-        columns = zip(*(per_axis(values, m) for values in geometry), strict=True)
+        geometry = (
+            wholes(op, "WindowSize", window_size, m, 1, LARGEST),
+            wholes(op, "Strides", strides, m, 1, LARGEST),
+            wholes(op, "StartPadding", start_padding, m, 0, LARGEST),
+            wholes(op, "EndPadding", end_padding, m, 0, LARGEST),
+            wholes(op, "Dilations", dilations, m, 1, LARGEST),
+        )
+        rule = output_sizes if isinstance(output_sizes, str) else None
+        text = f"{op}: output_sizes is {shown(output_sizes)}; it must be None, 'ceil' or ints"
+        require(rule in (None, "ceil"), text)
+        given: list[int] = []
+        if rule is None and output_sizes is not None:
+            given = wholes(op, "OutputTensor.Sizes", output_sizes, m, 1, LARGEST)
         self.axes: list[Axis] = []
-        for i, (w, s, p0, p1, d) in enumerate(columns):
+        for i, row in enumerate(zip(*geometry, strict=True)):
             size = self.shape[self.pooled[i]]
-            out = output_size(size, w, s, p0, p1, d)
-            if output_sizes == "ceil":
-                out = ceil_size(size, w, s, p0, p1, d)
-            elif output_sizes is not None and not isinstance(output_sizes, str):
-                out = per_axis(output_sizes, m)[i]
-            self.axes.append(Axis(size, w, s, p0, p1, d, out))
+            check_extents(op, i, size, *row)
+            out = output_size(size, *row)
+            if rule == "ceil":
+                out = ceil_size(size, *row)
+            elif given:
+                field = f"OutputTensor.Sizes[{self.pooled[i]}]"
+                out = whole(op, field, given[i], 1, limit(size, *row))
+            self.axes.append(Axis(size, *row, out))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -190,37 +207,40 @@ class Windows:
         return self.product([axis.coverage() for axis in self.axes])
 
 
-def per_axis(values: Geometry, count: int) -> list[int]:
-    """One int per pooled axis; a single int stands for all of them (D-VER-1)."""
-    listed: list[Any] = [values] * count if np.ndim(values) == 0 else list(values)  # type: ignore[arg-type]
-    result = [operator.index(v) for v in listed]
-    if len(result) != count:
-        raise ValueError(f"{len(result)} values for {count} pooled dimensions")
-    return result
-
-
-def pooled_axes(rank: int, axes: int | Sequence[int] | None) -> list[int]:
+def pooled_axes(op: str, rank: int, axes: int | Sequence[int] | None) -> list[int]:
     """The pooled axes counted from 0; None means 2 to rank-1 of ranks 3 to 5 (D-POOL-10)."""
     if axes is None:
-        if not 3 <= rank <= 5:
-            raise ValueError(f"rank {rank} needs axes")
+        text = f"{op}: InputTensor.DimensionCount is {rank}; without axes it must be 3, 4 or 5"
+        require(3 <= rank <= 5, text)
         return list(range(2, rank))
-    listed: list[Any] = [axes] if np.ndim(axes) == 0 else list(axes)  # type: ignore[arg-type]
-    result = [operator.index(a) % rank for a in listed]
-    if any(b <= a for a, b in itertools.pairwise(result)):
-        raise ValueError(f"axes {axes} are not strictly ascending")
+    result = axes_of(op, axes, rank)
+    require(1 <= len(result) <= 3, f"{op}: Axes has {len(result)} entries; it must have 1 to 3")
+    ascending = all(a < b for a, b in itertools.pairwise(result))
+    require(ascending, f"{op}: Axes is {shown(axes)}; axes must ascend strictly")
     return result
+
+
+def check_extents(op: str, i: int, size: int, w: int, s: int, p0: int, p1: int, d: int) -> None:
+    """Refuse an empty dimension, a window that does not fit, and extents beyond 31 bits."""
+    extent, padded = 1 + (w - 1) * d, size + p0 + p1
+    require(size >= 1, f"{op}: pooled dimension {i} is empty; it must have at least 1 element")
+    text = f"{op}: WindowSize[{i}] is {w} with Dilations[{i}] {d}, an extent of {extent}"
+    require(extent <= LARGEST_EXTENT, f"{text}; it must not exceed {LARGEST_EXTENT}")
+    grown = f"{op}: pooled dimension {i} is {size} + {p0} + {p1} elements with its padding"
+    require(padded <= LARGEST_EXTENT, f"{grown}; they must not exceed {LARGEST_EXTENT}")
+    require(extent <= padded, f"{text}; it must not exceed the padded size {padded}")
 
 
 def output_size(size: int, w: int, s: int, p0: int, p1: int, d: int) -> int:
     """Out = (Padded - K) / S + 1 with K = 1 + (W - 1)*D, the floor rule (D-POOL-1)."""
-    extent, padded = 1 + (w - 1) * d, size + p0 + p1
-    if extent > padded:
-        raise ValueError(f"the window reaches {extent} elements, the padded input has {padded}")
-    return (padded - extent) // s + 1
+    return (size + p0 + p1 - (1 + (w - 1) * d)) // s + 1
+
+
+def limit(size: int, w: int, s: int, p0: int, p1: int, d: int) -> int:
+    """OutCeil = ceil_div(Padded - K, S) + 1, the largest size accepted (D-POOL-2)."""
+    return -(-(size + p0 + p1 - (1 + (w - 1) * d)) // s) + 1
 
 
 def ceil_size(size: int, w: int, s: int, p0: int, p1: int, d: int) -> int:
-    """Out = min(ceil_div(Padded - K, S) + 1, ceil_div(In + P0, S)) (D-VER-6)."""
-    extent, padded = 1 + (w - 1) * d, size + p0 + p1
-    return min(-(-(padded - extent) // s) + 1, -(-(size + p0) // s))
+    """Out = min(OutCeil, ceil_div(In + P0, S)) (D-VER-6)."""
+    return min(limit(size, w, s, p0, p1, d), -(-(size + p0) // s))

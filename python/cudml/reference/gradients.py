@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arguments import fits, flag, floating, is_sequence, require, same_type, shown, wholes
 from .geometry import Geometry, Taps, Windows, pooled_axes
 from .pooling import Axes, winners
 from .wide import Wide
@@ -47,16 +48,19 @@ def max_pooling_grad(
 
     Raises
     ------
-    Exception
-        What NumPy makes of bad arguments; they are checked in
-        `cudml.max_pooling_grad`.
+    TypeError, ValueError
+        Where `cudml.max_pooling_grad` raises them.
 
     Notes
     -----
     States DML_MAX_POOLING_GRAD_OPERATOR_DESC.
     """
+    op = "max_pooling_grad"
+    floating(op, "InputTensor", x)
+    floating(op, "InputGradientTensor", grad)
+    same_type(op, "InputGradientTensor", grad, x)
     fields = (window_size, strides, start_padding, end_padding, dilations, axes)
-    windows = fitted(x.shape, grad, *fields)
+    windows = fitted(op, x.shape, grad, *fields)
     position, found = winners(windows, x)
     share = Wide.of(windows.planes(grad.astype(np.float64)))
     total = _Sums(*windows.planes(x).shape)
@@ -102,17 +106,21 @@ def average_pooling_grad(
 
     Raises
     ------
-    Exception
-        What NumPy makes of bad arguments; they are checked in
-        `cudml.average_pooling_grad`.
+    TypeError, ValueError
+        Where `cudml.average_pooling_grad` raises them.
 
     Notes
     -----
     States DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC.
     """
-    shape = tuple(input_sizes)
+    op = "average_pooling_grad"
+    floating(op, "InputGradientTensor", grad)
+    flag(op, "IncludePadding", include_padding)
+    text = f"{op}: input_sizes is {shown(input_sizes)}; it must be the shape of the forward input"
+    require(is_sequence(input_sizes), text, TypeError)
+    shape = tuple(wholes(op, "input_sizes", input_sizes, grad.ndim, 0, 2**63 - 1))
     fields = (window_size, strides, start_padding, end_padding, dilations, axes)
-    windows = fitted(shape, grad, *fields)
+    windows = fitted(op, shape, grad, *fields)
     divisor = windows.inside_count() if include_padding else windows.real_count()
     planes = windows.planes(grad.astype(np.float64))
     total = _Sums(len(planes), len(windows.coverage()))
@@ -143,6 +151,7 @@ class _Sums:
 
 
 def fitted(
+    op: str,
     shape: Sequence[int],
     grad: Array,
     window_size: Geometry,
@@ -152,6 +161,14 @@ def fitted(
     dilations: Geometry,
     axes: Axes,
 ) -> Windows:
-    """The windows over an input of shape `shape` whose outputs are grad's elements."""
-    sizes = [grad.shape[a] for a in pooled_axes(len(shape), axes)]
-    return Windows(shape, window_size, strides, start_padding, end_padding, dilations, axes, sizes)
+    """The windows over an input of shape `shape` whose outputs are grad's elements (D-AVG-10)."""
+    text = f"{op}: InputGradientTensor.DimensionCount is {grad.ndim}; it must be {len(shape)}"
+    require(grad.ndim == len(shape), text)
+    pooled = pooled_axes(op, len(shape), axes)
+    sizes = [grad.shape[a] for a in pooled]
+    fields = (window_size, strides, start_padding, end_padding, dilations, axes, sizes)
+    windows = Windows(shape, *fields, op=op)
+    text = f"{op}: InputGradientTensor.Sizes are {grad.shape}; they must be {windows.output_shape}"
+    require(grad.shape == windows.output_shape, text)
+    fits(op, "OutputGradientTensor", shape, grad.dtype)
+    return windows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .activations import Fused, activate, resolve
+from .arguments import axes_of, flag, floating, real, require, same_type
 from .numbers import parameter
 from .wide import Wide
 
+OP = "mean_variance_normalization"
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 
@@ -75,9 +76,8 @@ def mean_variance_normalization(
 
     Raises
     ------
-    Exception
-        What NumPy makes of bad arguments; they are checked in
-        `cudml.mean_variance_normalization`.
+    TypeError, ValueError
+        Where `cudml.mean_variance_normalization` raises them.
 
     Notes
     -----
@@ -97,7 +97,9 @@ def normalize(
     activation: Fused,
 ) -> Normalized:
     """The stages of mean_variance_normalization."""
-    over = group_axes(x.ndim, axes)
+    over = checked(x, scale, bias, axes, use_mean, use_variance)
+    epsilon = checked_epsilon(epsilon, x.dtype)
+    name, parameters = resolve(activation, x.dtype)
     order = [a for a in range(x.ndim) if a not in over] + over
     count = math.prod(x.shape[a] for a in over)
     groups = x.astype(np.float64).transpose(order).reshape(-1 if x.size else 0, count)
@@ -110,14 +112,14 @@ def normalize(
         mean = _row_mean(Wide.of(groups)) if use_mean else Wide.of(np.zeros((len(groups), 1)))
         centered = Wide.of(groups) - mean
         variance = _row_mean(centered * centered)
-        deviation = (variance + parameter(epsilon, x.dtype)).sqrt()
+        deviation = (variance + epsilon).sqrt()
         normal = centered / deviation if use_variance else centered
         affine = Wide(restored(normal.hi), restored(normal.lo))
         if scale is not None:
             affine = affine * scale.astype(np.float64)
         if bias is not None:
             affine = affine + bias.astype(np.float64)
-    output = activate(affine.hi, *resolve(activation, x.dtype))
+    output = activate(affine.hi, name, parameters)
     return Normalized(
         count,
         mean=restored(mean.hi),
@@ -137,5 +139,36 @@ def _row_mean(groups: Wide) -> Wide:
 
 def group_axes(rank: int, axes: int | Sequence[int]) -> list[int]:
     """The axes of the statistics, ascending and counted from 0; an int is one axis."""
-    listed: list[Any] = [axes] if np.ndim(axes) == 0 else list(axes)  # type: ignore[arg-type]
-    return sorted(operator.index(a) % rank for a in listed)
+    result = sorted(axes_of(OP, axes, rank))
+    require(len(set(result)) == len(result), f"{OP}: Axes is {axes}; each may be named once only")
+    return result
+
+
+def checked(
+    x: Array, scale: Array | None, bias: Array | None, axes: Any, use_mean: Any, use_variance: Any
+) -> list[int]:
+    """The axes of the statistics, once arrays, axes and flags are known to be permitted."""
+    floating(OP, "InputTensor", x)
+    for field, values in (("ScaleTensor", scale), ("BiasTensor", bias)):
+        if values is not None:
+            floating(OP, field, values)
+            same_type(OP, field, values, x, *(["float32"] if x.dtype.itemsize == 2 else []))
+            fits = values.ndim == x.ndim and all(
+                n in (1, m) for n, m in zip(values.shape, x.shape, strict=True)
+            )
+            text = f"{OP}: {field}.Sizes are {values.shape}; each must be 1 or that of {x.shape}"
+            require(fits, text)
+    over = group_axes(x.ndim, axes)
+    for axis in over:
+        require(x.shape[axis] > 0, f"{OP}: InputTensor.Sizes[{axis}] is 0; it is one of Axes")
+    flag(OP, "UseMean", use_mean)
+    flag(OP, "UseVariance", use_variance)
+    return over
+
+
+def checked_epsilon(epsilon: Any, dtype: np.dtype[Any]) -> float:
+    """Epsilon as the operator sees it, finite and not negative once rounded (D-MVN-8, D-MVN-9)."""
+    number = parameter(real(OP, "Epsilon", epsilon), dtype)
+    text = f"{OP}: Epsilon is {epsilon}; it must be finite and not negative"
+    require(math.isfinite(number) and number >= 0, text)
+    return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -65,7 +66,7 @@ def rounded(value: Any, dtype: np.dtype[Any]) -> Any:
 
     Rounds once, from the exact value: 2**70 + 1 or a Fraction lose nothing on the way.
     """
-    if isinstance(value, (float, np.floating)) and not math.isfinite(value):
+    if isinstance(value, (float, np.floating, Decimal)) and not math.isfinite(value):
         return np.float64(value).astype(dtype)
     form = FORMATS[dtype.name]
     if isinstance(value, (int, np.integer)):

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .geometry import Geometry, per_axis
+from .arguments import LARGEST, any_type, fits, is_flag, real, require, shown, wholes
 from .numbers import padding_value
+
+Geometry = int | Sequence[int]
+MODES = ("constant", "edge", "reflection", "symmetric", "wrap")
 
 Array = NDArray[Any]
 
@@ -45,16 +48,21 @@ def padding(
 
     Raises
     ------
-    Exception
-        What NumPy makes of bad arguments; they are checked in
-        `cudml.padding`.
+    TypeError, ValueError
+        Where `cudml.padding` raises them.
 
     Notes
     -----
     States DML_PADDING1_OPERATOR_DESC.
     """
-    modes = [mode] * x.ndim if isinstance(mode, str) else list(mode)
-    start, end = per_axis(start_padding, x.ndim), per_axis(end_padding, x.ndim)
+    op = "padding"
+    any_type(op, "InputTensor", x)
+    start = wholes(op, "StartPadding", start_padding, x.ndim, 0, LARGEST)
+    end = wholes(op, "EndPadding", end_padding, x.ndim, 0, LARGEST)
+    modes = modes_of(op, mode, x.ndim)
+    if "constant" in modes and (is_flag(value) or not hasattr(value, "__index__")):
+        real(op, "PaddingValue", value)
+    check_sizes(op, x, start, end)
     sources = [
         source_indices(m, n, b, e) for m, n, b, e in zip(modes, x.shape, start, end, strict=True)
     ]
@@ -64,6 +72,29 @@ def padding(
         for d, (_, outside) in enumerate(sources):
             y[(slice(None),) * d + (outside,)] = fill
     return y
+
+
+def modes_of(op: str, mode: Any, rank: int) -> list[str]:
+    """One mode for each dimension: a name stands for all of them (D-PAD-14)."""
+    listed = list(mode) if isinstance(mode, (list, tuple)) else [mode] * rank
+    text = f"{op}: PaddingMode has {len(listed)} entries; it must be one name or have {rank}"
+    require(len(listed) == rank, text)
+    for name in listed:
+        text = f"{op}: PaddingMode is {shown(name)}; it must be one of {', '.join(MODES)}"
+        require(isinstance(name, str), text, TypeError)
+        require(name in MODES, text)
+    return listed
+
+
+def check_sizes(op: str, x: Array, start: list[int], end: list[int]) -> None:
+    """Refuse results that are too large, and pads of a dimension that is empty (D-PAD-10)."""
+    sizes = [n + b + e for n, b, e in zip(x.shape, start, end, strict=True)]
+    for d, size in enumerate(sizes):
+        text = f"{op}: OutputTensor.Sizes[{d}] is {size}; it must be at most {LARGEST}"
+        require(size <= LARGEST, text)
+        text = f"{op}: InputTensor.Sizes[{d}] is 0; a dimension with padding must not be empty"
+        require(x.shape[d] > 0 or size == 0, text)
+    fits(op, "OutputTensor", sizes, x.dtype)
 
 
 def source_indices(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arguments import LARGEST, any_type, fits, flag, floating, require, shown, whole
 from .geometry import Geometry, Windows
 from .numbers import is_float
 from .wide import Wide
@@ -97,17 +98,22 @@ def max_pooling(
 
     Raises
     ------
-    Exception
-        What NumPy makes of bad arguments; they are checked in
-        `cudml.max_pooling`.
+    TypeError, ValueError
+        Where `cudml.max_pooling` raises them.
 
     Notes
     -----
     States DML_MAX_POOLING2_OPERATOR_DESC.
     """
+    op = "max_pooling"
+    any_type(op, "InputTensor", x)
     windows = Windows(
-        x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes
-    )
+        x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes,
+        op=op,
+    )  # fmt: skip
+    fits(op, "OutputTensor", windows.output_shape, x.dtype)
+    flag(op, "return_indices", return_indices)
+    kind = index_type(op, index_dtype, x.size if return_indices else 0)
     position, found = winners(windows, x)
     rows = np.arange(len(position))[:, None]
     lowest = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
@@ -117,10 +123,23 @@ def max_pooling(
     if not return_indices:
         return y
     flat = windows.planes(np.arange(x.size, dtype=np.int64).reshape(x.shape))
-    kind = np.dtype(index_dtype)
     indices = flat[rows, position].astype(kind)
     indices[~found] = kind.type(-1) if kind.kind == "i" else np.iinfo(kind).max
     return y, windows.restore(indices, windows.output_shape)
+
+
+def index_type(op: str, index_dtype: Any, elements: int) -> np.dtype[Any]:
+    """The type of indices into an array of so many elements (D-MAX-8, D-MAX-9)."""
+    text = f"{op}: index_dtype is {shown(index_dtype)}; it must be uint32, uint64 or int64"
+    try:
+        kind: np.dtype[Any] = np.dtype(index_dtype)
+    except TypeError:
+        raise TypeError(text) from None
+    is_known = index_dtype is not None and kind.name in ("uint32", "uint64", "int64")
+    require(is_known and kind.isnative, text, TypeError)
+    text = f"{op}: OutputIndicesTensor.DataType is uint32; InputTensor has {elements} elements"
+    require(kind.name != "uint32" or elements < 2**32, f"{text}; at most {2**32 - 1} fit")
+    return kind
 
 
 def average_pooling(
@@ -155,17 +174,21 @@ def average_pooling(
 
     Raises
     ------
-    Exception
-        What NumPy makes of bad arguments; they are checked in
-        `cudml.average_pooling`.
+    TypeError, ValueError
+        Where `cudml.average_pooling` raises them.
 
     Notes
     -----
     States DML_AVERAGE_POOLING1_OPERATOR_DESC.
     """
+    op = "average_pooling"
+    floating(op, "InputTensor", x)
     windows = Windows(
-        x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes
-    )
+        x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes,
+        op=op,
+    )  # fmt: skip
+    fits(op, "OutputTensor", windows.output_shape, x.dtype)
+    flag(op, "IncludePadding", include_padding)
     planes = windows.planes(x.astype(np.float64))
     divisor = windows.inside_count() if include_padding else windows.real_count()
     total = Wide.of(np.zeros((len(planes), len(divisor))))
@@ -210,17 +233,21 @@ def lp_pooling(
 
     Raises
     ------
-    Exception
-        What NumPy makes of bad arguments; they are checked in
-        `cudml.lp_pooling`.
+    TypeError, ValueError
+        Where `cudml.lp_pooling` raises them.
 
     Notes
     -----
     States DML_LP_POOLING1_OPERATOR_DESC.
     """
+    op = "lp_pooling"
+    floating(op, "InputTensor", x)
     windows = Windows(
-        x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes
-    )
+        x.shape, window_size, strides, start_padding, end_padding, dilations, axes, output_sizes,
+        op=op,
+    )  # fmt: skip
+    fits(op, "OutputTensor", windows.output_shape, x.dtype)
+    p = whole(op, "P", p, 1, LARGEST)
     size = windows.planes(np.abs(x.astype(np.float64)))
     shape = (len(size), len(windows.real_count()))
     has_nan, has_inf = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
