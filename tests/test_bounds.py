@@ -257,3 +257,36 @@ def test_spacing():
 def test_the_number_of_outputs_is_checked():
     want = expected("max_pooling", np.ones((1, 1, 2), np.float32), 2, return_indices=True)
     rejected(np.ones((1, 1, 1), np.float32), want, "1 outputs, expected 2")
+
+
+OVERFLOWING = {
+    "a sum": ("float32", [3e38, 3e38, -3e38, 1]),
+    "a sum of float64": ("float64", [1e308, -1e308, 1e308, 1e308]),
+    "squares": ("bfloat16", [1e20, -1e20, 3, 1]),
+    "squares of float64": ("float64", [1e200, -1e200, 3, 1]),
+}
+ACTIVATIONS = ["identity", "relu", "gelu", ("linear", {"alpha": 0.0, "beta": 1.0}), "shrink"]
+
+
+@pytest.mark.decision("D-MVN-21")
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+@pytest.mark.parametrize("case", OVERFLOWING)
+def test_no_verdict_on_groups_whose_statistics_overflow(case, activation):
+    """Whatever scale, bias and activation make of them; the group beside them is judged."""
+    dtype, values = OVERFLOWING[case]
+    x = np.array([values, [1, 2, 3, 5]]).astype(harness.dtype_of(dtype))
+    for scale in (None, 0.0, 2.0, np.inf):
+        for bias in (None, 1.0):
+            ends = [
+                None if v is None else np.full((1, 4), v).astype(x.dtype) for v in (scale, bias)
+            ]
+            for use_mean in [True] if "sum" in case else [True, False]:
+                call = {"axes": 1, "activation": activation, "use_mean": use_mean}
+                want = expected("mean_variance_normalization", x, *ends, **call)
+                (good,) = honest(want)
+                for value in (np.nan, np.inf, -np.inf, 0.0, 17.0):
+                    result = good.copy()
+                    result[0] = value
+                    assert compare(result, want).ok, (scale, bias, use_mean, value)
+                result[1, 2] += 3
+                assert scale == np.inf or not compare(result, want).ok
