@@ -217,3 +217,21 @@ def test_the_extension_exports_its_entry_point_alone() -> None:
     command = ["nm", "-D", "--defined-only", cudml._core.__file__]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert [line.split()[-1] for line in text.splitlines()] == ["PyInit__core"]
+
+
+@pytest.mark.parametrize(("level", "flags"), [("v3", ()), ("v4", ("-mprefer-vector-width=512",))])
+def test_no_signed_number_overflows_in_swish(
+    level: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The vector loop over its whole range, in a build that ends where one does."""
+    needs(level)
+    program = str(tmp_path / "swish")
+    command = [
+        *os.environ.get("CXX", "c++").split(), "-std=c++20", "-O1", f"-I{ROOT}/csrc",
+        f"-DCUDML_ISA={level}", f"-march=x86-64-{level}", *flags,
+        "-fsanitize=signed-integer-overflow,shift", "-fno-sanitize-recover=all",
+        str(ROOT / "tests" / "swish_program.cpp"), "-o", program,
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

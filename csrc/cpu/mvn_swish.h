@@ -51,7 +51,7 @@ class Swish {
   template <int kCount>
   [[gnu::always_inline]] bool operator()(Floats (&x)[kCount]) const {
     Floats y[kCount];
-    Ints at[kCount], outside = {};
+    Bits at[kCount], outside = {};
 #pragma GCC unroll 4
     for (int i = 0; i < kCount; ++i) y[i] = near(x[i], at[i]);
 #pragma GCC unroll 4
@@ -67,36 +67,37 @@ class Swish {
   }
 
  private:
-  using Ints = Vector<int32_t>;
+  using Bits = Vector<uint32_t>;  // sums of bits leave the range of a signed type
   static constexpr int kBits = kFloats == 16 ? 5 : 3, kSteps = 1 << kBits;
   // Numbers from kFirst on are whole and count in their last bits.
   static constexpr float kFirst = 12582912.0f, kShift = kFirst + 64 * kSteps;
-  static constexpr int32_t kFirstBits = std::bit_cast<int32_t>(kFirst), kOutside = -128 * kSteps;
+  static constexpr uint32_t kFirstBits = std::bit_cast<uint32_t>(kFirst),
+                            kOutside = uint32_t(-128 * kSteps);
 
   /// Bits of 2^(i/kSteps), less what the index itself adds when it is shifted to the exponent.
-  static constexpr std::array<int32_t, kSteps> kPowers = [] {
-    std::array<int32_t, kSteps> powers{};
+  static constexpr std::array<uint32_t, kSteps> kPowers = [] {
+    std::array<uint32_t, kSteps> powers{};
     double power = 1;
     for (int i = 0; i < kSteps; ++i) {
       const auto bits = std::bit_cast<uint32_t>(float(power));
-      powers[size_t(i)] = int32_t(bits - (uint32_t(64 * kSteps + i) << (23 - kBits)));
+      powers[size_t(i)] = bits - (uint32_t(64 * kSteps + i) << (23 - kBits));
       power *= kBits == 5 ? 1.0218971486541166 : 1.0905077326652577;
     }
     return powers;
   }();
 
   /// y in the lanes where |z| < 64, elsewhere the same in the form of math/activation.h.
-  [[gnu::noinline, gnu::cold]] static Floats mended(float a, Floats x, Floats y, Ints at) {
+  [[gnu::noinline, gnu::cold]] static Floats mended(float a, Floats x, Floats y, Bits at) {
     const Floats z = a * x, one = broadcast(1), e = exponential(minus_magnitude(z));
     const Floats any = gated_product(quotient(by_sign(z, e, one), one + e), x);
     return ((at ^ kFirstBits) & kOutside) == 0 ? y : any;
   }
 
   /// `at` receives z * kSteps, rounded, above kFirst's bits and 64 * kSteps.
-  [[gnu::always_inline]] Floats near(Floats x, Ints& at) const {
+  [[gnu::always_inline]] Floats near(Floats x, Bits& at) const {
     const Floats shifted = fused(x, factor_, broadcast(kShift));
     const Floats r = fused(x, factor_, kShift - shifted);
-    at = std::bit_cast<Ints>(shifted);
+    at = std::bit_cast<Bits>(shifted);
     const auto power = std::bit_cast<Floats>(looked_up(at) + (at << (23 - kBits)));
 #if defined(__AVX512F__)
     const Floats p = polynomial(r, 0.000234594481f, 0.0216611661f, 1.0f);  // off by 5.3e-8
@@ -106,18 +107,18 @@ class Swish {
     return x / fused(power, p, broadcast(1));
   }
 
-  static Ints looked_up(Ints i) {
+  static Bits looked_up(Bits i) {
     const auto* powers = kPowers.data();
 #if defined(__AVX512F__)
-    return std::bit_cast<Ints>(_mm512_permutex2var_epi32(
+    return std::bit_cast<Bits>(_mm512_permutex2var_epi32(
         _mm512_loadu_si512(powers), std::bit_cast<__m512i>(i), _mm512_loadu_si512(powers + 16)));
 #else
-    return std::bit_cast<Ints>(_mm256_permutevar8x32_epi32(
-        std::bit_cast<__m256i>(load_vector<Ints>(powers)), std::bit_cast<__m256i>(i)));
+    return std::bit_cast<Bits>(_mm256_permutevar8x32_epi32(
+        std::bit_cast<__m256i>(load_vector<Bits>(powers)), std::bit_cast<__m256i>(i)));
 #endif
   }
 
-  static bool is_zero(Ints v) {
+  static bool is_zero(Bits v) {
 #if defined(__AVX512F__)
     return _mm512_test_epi32_mask(std::bit_cast<__m512i>(v), std::bit_cast<__m512i>(v)) == 0;
 #else
