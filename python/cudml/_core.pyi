@@ -1,10 +1,11 @@
 """What the compiled extension module offers; every argument is checked by the C++ itself."""
 
-from typing import Any, TypeVar, final
+from typing import Any, NoReturn, TypeVar, final, overload
 
 from cudml._explain import Explanation
 
 _ArrayT = TypeVar("_ArrayT")
+_OutT = TypeVar("_OutT")
 
 def max_pooling(
     x: Any,
@@ -139,11 +140,17 @@ class ExportedMemory(metaclass=_Type):
 class CompiledOperator:
     """An operator planned for a device; made by `Operator.compile`."""
 
+    def __new__(cls, never: NoReturn, /) -> CompiledOperator: ...
     def explain(self) -> Explanation: ...
     @property
     def workspace_bytes(self) -> int: ...
+    @overload
     def __call__(
-        self, *inputs: Any, out: Any = None, workspace: Any = None, stream: Any = None
-    ) -> Any: ...
+        self, *inputs: _ArrayT, out: None = None, workspace: Any = None, stream: Any = None
+    ) -> _ArrayT | tuple[_ArrayT, _ArrayT]: ...
+    @overload
+    def __call__(
+        self, *inputs: Any, out: _OutT, workspace: Any = None, stream: Any = None
+    ) -> _OutT: ...
 
 def lower(desc: Any, feature_level: Any, /) -> LoweredOperator: ...

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, SupportsIndex, overload
 
-import numpy.typing as npt
-
 from cudml import _backend
-from cudml._typing import Array, ArrayT, Axes, Geometry, Stream
+from cudml._typing import Array, ArrayT, Axes, Geometry, IndexDtype, OutputSizes, Stream
 
 
 @overload
@@ -20,8 +18,8 @@ def max_pooling(
     dilations: Geometry = 1,
     *,
     return_indices: Literal[False] = False,
-    index_dtype: npt.DTypeLike = "uint32",
-    output_sizes: Geometry | str | None = None,
+    index_dtype: IndexDtype = "uint32",
+    output_sizes: OutputSizes | None = None,
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,
@@ -36,8 +34,8 @@ def max_pooling(
     dilations: Geometry = 1,
     *,
     return_indices: Literal[True],
-    index_dtype: npt.DTypeLike = "uint32",
-    output_sizes: Geometry | str | None = None,
+    index_dtype: IndexDtype = "uint32",
+    output_sizes: OutputSizes | None = None,
     axes: Axes | None = None,
     out: tuple[Array, Array] | list[Any] | None = None,
     stream: Stream = None,
@@ -51,8 +49,8 @@ def max_pooling(
     dilations: Geometry = 1,
     *,
     return_indices: bool = False,
-    index_dtype: npt.DTypeLike = "uint32",
-    output_sizes: Geometry | str | None = None,
+    index_dtype: IndexDtype = "uint32",
+    output_sizes: OutputSizes | None = None,
     axes: Axes | None = None,
     out: Array | tuple[Array, Array] | list[Any] | None = None,
     stream: Stream = None,
@@ -84,7 +82,9 @@ def max_pooling(
         None is the floor rule, ``(in + pads - ((w - 1) * d + 1)) // stride + 1``; "ceil" also keeps
         a last window that starts inside the input or its start padding; ints are taken as given.
     axes : int or ints, ascending, negative ones counted from the end
-        The pooled dimensions; every other one is batch. None means the dimensions from 2 on.
+        The pooled dimensions; every other one is batch. None means the dimensions from 2 on: an
+        array of rank 3 is {N,C,W}, and its last dimension alone is pooled. For one image {C,H,W}
+        name them, ``axes=(1, 2)``, for {H,W,C} ``axes=(0, 1)``.
     out : array, or (y, indices) with `return_indices`
         Written and returned instead of new arrays. Must not overlap `x` or each other.
     stream : int or object with __cuda_stream__, optional
@@ -138,7 +138,7 @@ def average_pooling(
     dilations: Geometry = 1,
     *,
     include_padding: bool = False,
-    output_sizes: Geometry | str | None = None,
+    output_sizes: OutputSizes | None = None,
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,
@@ -207,7 +207,7 @@ def lp_pooling(
     dilations: Geometry = 1,
     *,
     p: SupportsIndex = 2,
-    output_sizes: Geometry | str | None = None,
+    output_sizes: OutputSizes | None = None,
     axes: Axes | None = None,
     out: Array | None = None,
     stream: Stream = None,

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ._types import BufferTensorDesc, OperatorDesc, TensorDataType
+from ._types import (
+    BufferTensorDesc,
+    DataTypeName,
+    OperatorDesc,
+    PaddingModeName,
+    TensorDataType,
+)
 from ._types import PaddingMode as Mode
 
 
@@ -53,7 +59,7 @@ class PaddingOperatorDesc(OperatorDesc):
 
     InputTensor: BufferTensorDesc
     OutputTensor: BufferTensorDesc
-    PaddingMode: Mode | str
+    PaddingMode: Mode | PaddingModeName
     PaddingValue: float
     DimensionCount: int | None = None
     StartPadding: Sequence[int]
@@ -106,8 +112,8 @@ class Padding1OperatorDesc(OperatorDesc):
 
     InputTensor: BufferTensorDesc
     OutputTensor: BufferTensorDesc
-    PaddingMode: Mode | str
-    PaddingValueDataType: TensorDataType | str
+    PaddingMode: Mode | PaddingModeName
+    PaddingValueDataType: TensorDataType | DataTypeName
     PaddingValue: float | bytes
     DimensionCount: int | None = None
     StartPadding: Sequence[int]

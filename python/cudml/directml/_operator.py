@@ -7,7 +7,7 @@ from typing import Any
 from cudml import _backend
 from cudml._core import CompiledOperator
 
-from ._types import FeatureLevel, OperatorDesc, enumerator
+from ._types import FeatureLevel, FeatureLevelName, OperatorDesc, enumerator
 
 __all__ = ["CompiledOperator", "Operator"]
 
@@ -51,7 +51,9 @@ end_padding {0,0}, dilations {1,1}, output_sizes {1,1}, p 2
 
     __slots__ = ("_lowered", "desc", "feature_level")
 
-    def __init__(self, desc: OperatorDesc, feature_level: FeatureLevel | str = "6_4") -> None:
+    def __init__(
+        self, desc: OperatorDesc, feature_level: FeatureLevel | FeatureLevelName = "6_4"
+    ) -> None:
         if not isinstance(desc, OperatorDesc):
             raise TypeError(
                 f"Operator: desc is {desc!r} ({type(desc).__name__}); "

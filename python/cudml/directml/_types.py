@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar
 
 _Enumeration = TypeVar("_Enumeration", bound=IntEnum)
 
@@ -83,6 +83,20 @@ class FeatureLevel(_Enum):
     FL_6_2 = 0x6200
     FL_6_3 = 0x6300
     FL_6_4 = 0x6400
+
+
+# The names that stand for members, and nothing else: a misspelt one is an error of the types.
+DataTypeName: TypeAlias = Literal[
+    "FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64",
+    "UINT64", "INT64", "UINT4", "INT4", "UNKNOWN",
+]  # fmt: skip
+PaddingModeName: TypeAlias = Literal["CONSTANT", "EDGE", "REFLECTION", "SYMMETRIC", "WRAP"]
+FeatureLevelName: TypeAlias = Literal[
+    "1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2",
+    "6_3", "6_4", "FL_1_0", "FL_2_0", "FL_2_1", "FL_3_0", "FL_3_1", "FL_4_0", "FL_4_1", "FL_5_0",
+    "FL_5_1", "FL_5_2", "FL_6_0", "FL_6_1", "FL_6_2", "FL_6_3", "FL_6_4",
+]  # fmt: skip
+TensorFlagsName: TypeAlias = Literal["NONE", "OWNED_BY_DML"]
 
 
 class TensorFlags(IntFlag):
@@ -171,12 +185,12 @@ class BufferTensorDesc:
     TensorDataType.FLOAT32
     """
 
-    DataType: TensorDataType | str
+    DataType: TensorDataType | DataTypeName
     Sizes: Sequence[int]
     Strides: Sequence[int] | None = None
     TotalTensorSizeInBytes: int | None = None
     GuaranteedBaseOffsetAlignment: int = 0
-    Flags: TensorFlags | str | int = 0
+    Flags: TensorFlags | TensorFlagsName | int = 0
 
     def __post_init__(self) -> None:
         where = "BufferTensorDesc: DataType"
