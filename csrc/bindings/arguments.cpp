@@ -5,10 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "bindings/arrays.h"
+#include "bindings/imported.h"
 #include "bindings/text.h"
 #include "ops/activation.h"
 
@@ -38,30 +39,41 @@ bool is_complex(py::handle object) {
   return py::isinstance(object, type);
 }
 
+/// Sequences of characters and raw bytes, which nobody means as numbers.
 bool is_text(py::handle object) {
   return PyUnicode_Check(object.ptr()) || PyBytes_Check(object.ptr()) ||
-         PyByteArray_Check(object.ptr());
+         PyByteArray_Check(object.ptr()) || PyMemoryView_Check(object.ptr());
+}
+
+/// Whether float() would ask the object itself: of buffers it reads the bytes as digits.
+bool is_number(py::handle object) {
+  const PyNumberMethods* methods = Py_TYPE(object.ptr())->tp_as_number;
+  return methods && (methods->nb_float || methods->nb_index);
 }
 
 /// An ndarray has __index__ whatever its rank, so a length decides.
 bool is_sequence(py::handle object) {
   if (!PySequence_Check(object.ptr()) || is_text(object)) return false;
   if (!PyIndex_Check(object.ptr()) || PySequence_Size(object.ptr()) >= 0) return true;
-  PyErr_Clear();
-  return false;
+  const bool is_long = PyErr_ExceptionMatches(PyExc_OverflowError);
+  forget_exception();
+  return is_long;
 }
 
 /// Calls a C API function that returns a new reference; a Python error becomes an empty object.
 py::object or_nothing(PyObject* result) {
-  if (!result) PyErr_Clear();
+  if (!result) forget_exception();
   return py::reinterpret_steal<py::object>(result);
 }
 
-/// How many entries a sequence says it has, which may be more than fit into memory.
+/// How many entries a sequence says it has, which may be more than fit into memory; as many as
+/// there are addresses where they are more than these.
 Py_ssize_t length_of(py::handle sequence) {
   const Py_ssize_t length = PySequence_Size(sequence.ptr());
-  if (length < 0) throw py::error_already_set();
-  return length;
+  if (length >= 0) return length;
+  if (!PyErr_ExceptionMatches(PyExc_OverflowError)) throw py::error_already_set();
+  PyErr_Clear();
+  return PY_SSIZE_T_MAX;
 }
 
 /// A private copy: the caller's list may change while __index__ runs. A tuple cannot.
@@ -160,7 +172,7 @@ bool flag(const char* op, const char* field, py::handle object) {
 double real_number(const char* op, const char* field, py::handle object) {
   if (PyFloat_CheckExact(object.ptr())) return PyFloat_AS_DOUBLE(object.ptr());
   py::object number;
-  if (!is_bool(object) && !is_text(object) && !is_complex(object)) {
+  if (!is_bool(object) && is_number(object) && !is_complex(object)) {
     number = py::reinterpret_steal<py::object>(PyNumber_Float(object.ptr()));
     if (!number && PyErr_ExceptionMatches(PyExc_OverflowError)) {
       PyErr_Clear();
@@ -215,6 +227,18 @@ void set_output_sizes(PoolDesc& desc, py::handle output_sizes) {
       whole_numbers(desc.op, "OutputTensor.Sizes", output_sizes, desc.axes, kSizeRange);
 }
 
+namespace {
+
+/// PyTorch's own element types, which NumPy's dtype() does not take.
+bool is_of_torch(py::handle object, Dtype dtype) {
+  static PyObject* const name = PyUnicode_InternFromString("torch");
+  const auto torch = py::reinterpret_steal<py::object>(PyImport_GetModule(name));
+  if (!torch && PyErr_Occurred()) throw py::error_already_set();
+  return torch && attribute(torch, name_of(dtype)).is(object);
+}
+
+}  // namespace
+
 Dtype index_dtype(const char* op, py::handle object) {
   constexpr Dtype kPermitted[] = {Dtype::uint32, Dtype::uint64, Dtype::int64};
   if (PyUnicode_Check(object.ptr()))
@@ -222,11 +246,9 @@ Dtype index_dtype(const char* op, py::handle object) {
       if (is_ascii(object, name_of(permitted))) return permitted;
   static const py::handle numpy = from_numpy("dtype");
   const py::object dtype = or_nothing(PyObject_CallOneArg(numpy.ptr(), object.ptr()));
-  std::string name;
-  if (const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt) name = name_of(*known);
-  if (!dtype && !is_text(object)) name = text_of(object);  // another library's: torch.int64
+  const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt;
   for (const Dtype permitted : kPermitted)
-    if (name.substr(name.rfind('.') + 1) == name_of(permitted)) return permitted;
+    if (known ? *known == permitted : is_of_torch(object, permitted)) return permitted;
   refuse_type(op, ": index_dtype is ", text_of(object), "; it must be uint32, uint64 or int64");
 }
 
@@ -318,7 +340,7 @@ PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
   if (!integer) {
     const double number = real_number(op, "PaddingValue", value);
     const bool is_exact = PyFloat_Check(value.ptr()) || !std::isfinite(number) ||
-                          !py::hasattr(value, "as_integer_ratio");
+                          !attribute(value, "as_integer_ratio");
     if (is_exact) return pad_value(op, dtype, number);
     if (!is_float(dtype)) {  // a longer float: its integer part saturates like a double's
       const double whole = std::trunc(number);
@@ -335,14 +357,20 @@ PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
   return pad_value(op, dtype, dtype == Dtype::float64 ? nearest : rounded_to_odd(number, nearest));
 }
 
+std::optional<std::pair<py::object, py::object>> two_of(py::handle object) {
+  const bool is_pair = (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) &&
+                       PySequence_Fast_GET_SIZE(object.ptr()) == 2;
+  if (!is_pair) return std::nullopt;
+  PyObject* const* entries = PySequence_Fast_ITEMS(object.ptr());
+  return std::pair(py::reinterpret_borrow<py::object>(entries[0]),
+                   py::reinterpret_borrow<py::object>(entries[1]));
+}
+
 Activation activation(const char* op, py::handle object) {
   if (object.is_none()) return {};
   py::object name = py::reinterpret_borrow<py::object>(object), parameters = py::dict();
-  if (PyTuple_Check(object.ptr()) && PyTuple_GET_SIZE(object.ptr()) == 2) {
-    const auto pair = py::reinterpret_borrow<py::tuple>(object);
-    name = pair[0];
-    parameters = pair[1];
-  }
+  if (PyTuple_Check(object.ptr()))
+    if (const auto pair = two_of(object)) std::tie(name, parameters) = *pair;
   check_type(py::isinstance<py::str>(name) && py::isinstance<py::dict>(parameters), op,
              ": FusedActivation is ", text_of(object),
              "; it must be None, a name, or (name, {\"alpha\": …})");
@@ -354,10 +382,12 @@ Activation activation(const char* op, py::handle object) {
     check_type(py::isinstance<py::str>(key), op, ": FusedActivation has a parameter named ",
                text_of(key), "; names are strings");
     const auto text = utf8(key);
+    check(shown(text) == text, op, ": FusedActivation is given ", text_of(key),
+          "; no activation has such a parameter");
     arguments.emplace_back(text, real_number(op, ("FusedActivation." + text).c_str(), value));
   }
   const std::string text = utf8(name);
-  check(text.find('\0') == std::string::npos, op, ": FusedActivation is ", text_of(name),
+  check(shown(text) == text, op, ": FusedActivation is ", text_of(name),
         "; no activation has such a name");
   return make_activation(op, text, arguments);
 }

@@ -3,8 +3,10 @@
 
 #include <pybind11/pybind11.h>
 
+#include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "math/activation.h"
 #include "ops/mvn.h"
@@ -72,6 +74,9 @@ void set_modes(PadDesc& desc, py::handle mode, int rank);
 
 /// The constant in the tensor's type (D-PAD-5): integers exactly, everything else rounded once.
 PadValue constant_value(const char* op, py::handle value, Dtype dtype);
+
+/// What a tuple or list of two holds, whatever its type says of itself; nothing of anything else.
+std::optional<std::pair<py::object, py::object>> two_of(py::handle object);
 
 /// None, a name, or (name, {parameter: number}).
 Activation activation(const char* op, py::handle object);

@@ -15,7 +15,7 @@ py::object entry(const Argument& at, const py::dict& interface, const char* key)
 
 int64_t integer(const Argument& at, py::handle object, const char* what) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
-  if (!index) PyErr_Clear();
+  if (!index) forget_exception();
   at.require(bool(index), "has a __cuda_array_interface__ whose ", what, " is ", text_of(object));
   const long long value = PyLong_AsLongLong(index.ptr());
   if (value == -1 && PyErr_Occurred()) {
@@ -95,7 +95,9 @@ Array interface_array(const Argument& at, py::handle object, const py::object& f
   at.require(PyTuple_Check(data.ptr()) && PyTuple_GET_SIZE(data.ptr()) == 2,
              "has a __cuda_array_interface__ whose data is ", text_of(data));
   in.address = uintptr_t(integer(at, PyTuple_GET_ITEM(data.ptr(), 0), "address"));
-  in.is_read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data.ptr(), 1)) == 1;
+  const int is_read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data.ptr(), 1));
+  if (is_read_only < 0) throw py::error_already_set();
+  in.is_read_only = is_read_only == 1;
   if (interface.contains("strides") && !py::object(interface["strides"]).is_none()) {
     read_tuple(at, interface["strides"], "strides", strides, strides_rank);
     at.require(strides_rank == in.rank, "has ", strides_rank, " strides and ", in.rank, " sizes");

@@ -62,7 +62,7 @@ Footprint footprint_of_array(const py::array& array, const Dims& sizes, int64_t 
 Dtype require_dtype(const char* op, const char* field, const char* name, const py::array& array) {
   const auto dtype = dtype_from_numpy(array.dtype());
   if (!dtype)
-    refuse_type(op, ": ", field, ".DataType (", name, ") is ", utf8(py::str(array.dtype())),
+    refuse_type(op, ": ", field, ".DataType (", name, ") is ", shown(utf8(py::str(array.dtype()))),
                 "; it must be one of ", kTakenTypes, " in native byte order");
   return *dtype;
 }

@@ -1,6 +1,7 @@
 // Places and streams of calls.
 #include "bindings/call.h"
 
+#include "bindings/imported.h"
 #include "bindings/libraries.h"
 #include "bindings/text.h"
 #include "core/environment.h"
@@ -25,7 +26,7 @@ py::object protocol_handle(const char* op, py::handle stream) {
 
 void* stream_of(const char* op, py::handle argument) {
   py::object number = py::reinterpret_borrow<py::object>(argument);
-  if (!PyLong_Check(argument.ptr()) && py::hasattr(argument, "__cuda_stream__"))
+  if (!PyLong_Check(argument.ptr()) && attribute(argument, "__cuda_stream__"))
     number = protocol_handle(op, argument);
   const bool is_integer = PyIndex_Check(number.ptr()) && !PyBool_Check(number.ptr());
   check_type(is_integer, op, ": stream is ", text_of(argument), " (", type_name(argument),
@@ -79,6 +80,8 @@ void Call::explain_for(py::handle device) {
              "; it must be a string: \"cpu\", \"cuda\", \"cuda:<number>\" or an architecture such "
              "as \"sm_90\"");
   device_name = utf8(device);
+  check(shown(device_name) == device_name, op, ": device is ", text_of(device),
+        "; no device and no architecture has such a name");
   is_place_forced = true;
   try {
     const auto known = place_named(device_name);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "bindings/arguments.h"
 #include "bindings/exchange.h"
 #include "bindings/explain.h"
 #include "bindings/imported.h"
@@ -146,13 +147,11 @@ std::vector<Array> CompiledOperator::read_outputs(Call& call, py::handle out) co
     outputs[0] = checked_output(call, *outputs_[0].tensor, "out", out);
     return outputs;
   }
-  const bool is_sequence = PyTuple_Check(out.ptr()) || PyList_Check(out.ptr());
-  check_type(is_sequence && size_t(PySequence_Size(out.ptr())) == outputs_.size(), op(),
-             ": out is no pair; the descriptor has ", outputs_.size(),
+  const auto pair = two_of(out);
+  check_type(pair.has_value(), op(), ": out is no pair; the descriptor has ", outputs_.size(),
              " outputs, so it must be a tuple of as many arrays");
-  const auto arrays = py::tuple(py::reinterpret_borrow<py::sequence>(out));
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    outputs[i] = checked_output(call, *outputs_[i].tensor, kOutputNames[i], arrays[i]);
+  outputs[0] = checked_output(call, *outputs_[0].tensor, kOutputNames[0], pair->first);
+  outputs[1] = checked_output(call, *outputs_[1].tensor, kOutputNames[1], pair->second);
   return outputs;
 }
 

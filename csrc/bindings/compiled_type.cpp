@@ -110,7 +110,7 @@ py::handle& keyword(CallArguments& arguments, const char* op, PyObject* name) {
   };
   if (is(out)) return arguments.out;
   if (is(workspace)) return arguments.workspace;
-  check_type(is(stream), op, ": unexpected keyword argument '", utf8(name),
+  check_type(is(stream), op, ": unexpected keyword argument '", shown(utf8(name)),
              "'; the keywords are out, workspace and stream");
   return arguments.stream;
 }

@@ -26,6 +26,8 @@ py::object compile(const std::shared_ptr<const Lowered>& lowered, const py::obje
   check_type(py::isinstance<py::str>(device), lowered->op, ": device is ", text_of(device),
              "; it must be a string: \"cpu\", \"cuda\" or \"cuda:<number>\"");
   const auto name = utf8(device);
+  check(shown(name) == name, lowered->op, ": device is ", text_of(device),
+        "; it must be \"cpu\", \"cuda\" or \"cuda:<number>\"");
   try {
     const auto place = place_named(name);
     check(place.has_value(), lowered->op, ": device is \"", name,

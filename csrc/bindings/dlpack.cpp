@@ -30,9 +30,12 @@ Dtype dtype_of_dlpack(const Argument& at, dlpack::DataType type) {
                      : type.code == kInt     ? "int"
                      : type.code == kUint    ? "uint"
                      : type.code == kFloat   ? "float"
-                                             : "DLPack type code ";
-  std::string found = type.code > kBool || type.code == 3 ? join(kind, int(type.code)) : kind;
-  if (type.code != kBool) found += join(type.code > kBool ? " of " : "", int(type.bits));
+                     : type.code == kBfloat  ? "bfloat"
+                                             : nullptr;
+  std::string found =
+      kind ? join(kind, int(type.bits))
+           : join("of DLPack's type code ", int(type.code), " with ", int(type.bits), " bits");
+  if (type.code == kBool && type.bits == 8) found = kind;
   refuse_element_type(at, type.lanes == 1 ? found : join(found, " in ", type.lanes, " lanes"));
 }
 
@@ -48,9 +51,12 @@ Place place_of_dlpack(const Argument& at, dlpack::Device device) {
 /// A number of __dlpack_device__, -1 for one that is none of DLPack's; nothing for what is no int.
 std::optional<int32_t> device_number(PyObject* object) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object));  // torch: an Enum
-  const long long number = index ? PyLong_AsLongLong(index.ptr()) : -1;
-  PyErr_Clear();
-  if (!index) return std::nullopt;
+  if (!index) {
+    forget_exception();
+    return std::nullopt;
+  }
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
   return number >= 0 && number <= INT32_MAX ? int32_t(number) : -1;
 }
 
@@ -92,12 +98,6 @@ Array import_tensor(const Argument& at, const dlpack::Tensor& tensor, Place repo
              "is exported at an address and byte_offset that no memory has");
   if (in.address) in.address += tensor.byte_offset;
   return array_of(at, in, object);
-}
-
-/// Forgets what an array that is not torch's raised; an interrupt is the caller's own.
-void forget_exception() {
-  if (!PyErr_ExceptionMatches(PyExc_Exception)) throw py::error_already_set();
-  PyErr_Clear();
 }
 
 /// Torch negates such an array's elements as it reads them, which no protocol says.
@@ -187,7 +187,7 @@ std::optional<Array> table_array(const Argument& at, py::handle object) {
   if (!table) return std::nullopt;
   dlpack::Tensor tensor{};
   if (table->borrow(object.ptr(), &tensor) != 0) {
-    PyErr_Clear();  // the capsule's refusal says more
+    forget_exception();  // the capsule's refusal says more
     return std::nullopt;
   }
   if (!tensor.data) return std::nullopt;  // empty, or without memory: likewise
@@ -214,7 +214,7 @@ void* address_by_table(py::handle object, const TensorDesc& desc) {
   dlpack::Tensor tensor{};
   if (!table) return nullptr;
   if (table->borrow(object.ptr(), &tensor) != 0) {
-    PyErr_Clear();
+    forget_exception();
     return nullptr;
   }
   const dlpack::DataType type = dlpack::type_of(desc.dtype);
@@ -248,7 +248,7 @@ std::optional<Array> allocated_by_table(const Call& call, py::handle like, const
   dlpack::ManagedVersioned* managed = nullptr;
   const auto ignore = [](void*, const char*, const char*) {};  // the other way says it again
   if (table->allocate(&prototype, &managed, nullptr, ignore) != 0) {
-    PyErr_Clear();
+    forget_exception();
     return std::nullopt;
   }
   Array result;

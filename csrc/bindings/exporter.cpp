@@ -124,7 +124,7 @@ py::object ExportedMemory::capsule(const py::args& arguments, const py::kwargs& 
                         : name == "dl_device"   ? &device
                         : name == "copy"        ? &copy
                                                 : nullptr;
-    check_type(place, "__dlpack__: unexpected keyword argument '", name, "'");
+    check_type(place, "__dlpack__: unexpected keyword argument '", shown(name), "'");
     *place = py::reinterpret_borrow<py::object>(value);
   }
   if (!device.is_none() && !device.equal(dlpack_device()))

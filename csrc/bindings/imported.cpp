@@ -43,7 +43,7 @@ Array array_of(const Argument& at, const Imported& in, py::handle object) {
 }
 
 void refuse_element_type(const Argument& at, const std::string& found) {
-  refuse_type(at.call.op, ": ", at.field, ".DataType (", at.name, ") is ", found,
+  refuse_type(at.call.op, ": ", at.field, ".DataType (", at.name, ") is ", shown(found),
               "; it must be one of ", kTakenTypes);
 }
 

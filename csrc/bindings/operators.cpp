@@ -38,13 +38,11 @@ PoolDesc pool_desc(const char* op, PoolKind kind, int rank, const Geometry& geom
 
 /// The two arrays of `out`.
 std::pair<py::object, py::object> pair_of(const char* op, py::handle out) {
-  const bool is_pair =
-      (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr())) && PySequence_Size(out.ptr()) == 2;
-  check_type(is_pair, op, ": out is no pair; with return_indices it must be (y, indices)");
-  const auto pair = py::tuple(py::reinterpret_borrow<py::sequence>(out));
-  check_type(!pair[0].is_none() && !pair[1].is_none(), op,
+  const auto pair = two_of(out);
+  check_type(pair.has_value(), op, ": out is no pair; with return_indices it must be (y, indices)");
+  check_type(!pair->first.is_none() && !pair->second.is_none(), op,
              ": out has None in it; both y and indices must be arrays");
-  return {pair[0], pair[1]};
+  return *pair;
 }
 
 /// A pooling, with indices where they have a type.
@@ -268,7 +266,7 @@ py::object explain(const std::string& name, const py::object& device, const py::
     call.explain_for(device);
     result = op.run(call, &PyTuple_GET_ITEM(arguments.ptr(), 0));
   });
-  check(bool(result), "explain: there is no operator \"", name, "\"");
+  check(bool(result), "explain: there is no operator \"", shown(name), "\"");
   return result;
 }
 

@@ -14,6 +14,12 @@ namespace py = pybind11;
 /// Sets Python's error from the exception that is being handled.
 void set_python_error() noexcept;
 
+/// Forgets what is being raised; an interrupt is the caller's own and goes on.
+inline void forget_exception() {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) throw py::error_already_set();
+  PyErr_Clear();
+}
+
 /// What `body` gives, as the interpreter takes it from a function; null with Python's error set
 /// where it throws. A daemon thread that the interpreter ends inside of it waits here for the end
 /// of the process, as in Unlocked. All of it runs under one floating-point state.

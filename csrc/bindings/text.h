@@ -3,9 +3,12 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstring>
 #include <ostream>
 #include <string>
+#include <string_view>
 
+#include "bindings/raise.h"
 #include "core/check.h"
 
 namespace cudml::bindings {
@@ -18,6 +21,25 @@ inline std::string utf8(py::handle text) {
       PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
   if (!bytes) throw py::error_already_set();
   return std::string(bytes);
+}
+
+/// How a message shows a text of the caller's: without control characters, which a NUL among them
+/// would end, and cut where it is long.
+inline std::string shown(std::string_view text) {
+  constexpr size_t kLongest = 160;  // bytes
+  constexpr const char* kDigits = "0123456789abcdef";
+  size_t length = std::min(text.size(), kLongest);
+  const auto is_inside_character = [&] { return (text[length] & 0xc0) == 0x80; };
+  while (length < text.size() && length > 0 && is_inside_character()) --length;
+  std::string result;
+  for (const char c : text.substr(0, length)) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code >= 0x20 && code != 0x7f)
+      result += c;
+    else
+      result += {'\\', 'x', kDigits[code >> 4], kDigits[code & 15]};
+  }
+  return length < text.size() ? result + "…" : result;
 }
 
 /// Text about an object that is made when it is written and not before: most checks pass. The
@@ -38,23 +60,25 @@ class LazyText {
 
 inline LazyText type_name(py::handle object) {
   return {object, [](py::handle o) {
-            return utf8(py::handle((PyObject*)Py_TYPE(o.ptr())).attr("__name__"));
+            const char* full_name = Py_TYPE(o.ptr())->tp_name;
+            const char* dot = std::strrchr(full_name, '.');
+            return shown(dot ? dot + 1 : full_name);
           }};
 }
 
 /// repr(), cut where it is long; of an object without one (an int of 5000 digits), its type.
 inline LazyText text_of(py::handle object) {
   return {object, [](py::handle o) -> std::string {
-            constexpr Py_ssize_t kLongest = 160;
+            constexpr Py_ssize_t kLongest = 160;  // characters
             const auto text = py::reinterpret_steal<py::object>(PyObject_Repr(o.ptr()));
             if (!text) {
-              PyErr_Clear();
+              forget_exception();
               return join("a value of type ", type_name(o));
             }
-            if (PyUnicode_GET_LENGTH(text.ptr()) <= kLongest) return utf8(text);
             const auto start =
                 py::reinterpret_steal<py::object>(PyUnicode_Substring(text.ptr(), 0, kLongest));
-            return utf8(start) + "…";
+            if (!start) throw py::error_already_set();
+            return shown(utf8(start)) + (PyUnicode_GET_LENGTH(text.ptr()) > kLongest ? "…" : "");
           }};
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bindings/exchange.h"
+#include "bindings/imported.h"
 #include "core/check.h"
 
 namespace cudml::bindings {
@@ -26,7 +27,7 @@ bool holds_pointers(py::handle object) {
     return py::cast<bool>(object.attr("dtype").attr("hasobject"));
   Py_buffer described;
   if (PyObject_GetBuffer(object.ptr(), &described, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS) != 0) {
-    PyErr_Clear();  // elements without a format are no references
+    forget_exception();  // elements without a format are no references
     return false;
   }
   const std::string_view format = described.format ? described.format : "B";
@@ -40,7 +41,7 @@ bool holds_pointers(py::handle object) {
 Workspace::Workspace(Call& call, py::handle object, int64_t bytes) {
   if (object.is_none()) return;
   const bool has_buffer = !call.place.is_cuda() && PyObject_CheckBuffer(object.ptr());
-  if (call.place.is_cuda() || (!has_buffer && py::hasattr(object, "__dlpack__")))
+  if (call.place.is_cuda() || (!has_buffer && attribute(object, "__dlpack__")))
     take_array(call, object, bytes);
   else
     take_buffer(call.op, object, bytes);
@@ -60,7 +61,7 @@ void Workspace::take_buffer(const char* op, py::handle object, int64_t bytes) {
              "numbers, of at least ",
              bytes, " bytes");
   if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_WRITABLE) != 0) {
-    PyErr_Clear();
+    forget_exception();
     refuse(op, ": workspace is read-only or not contiguous; it must be a writable contiguous ",
            "array of at least ", bytes, " bytes");
   }

@@ -1,6 +1,22 @@
-"""The exception that every failed CUDA call becomes."""
+"""The exception that every failed CUDA call becomes, and how messages show values."""
 
 from __future__ import annotations
+
+_LONGEST = 160  # characters of a caller's text in a message
+
+
+def shown(value: object) -> str:
+    """A value as messages show it: its repr, cut where it is long."""
+    return _cut(repr(value))
+
+
+def kind_of(value: object) -> str:
+    """The name of a value's type, cut where it is long."""
+    return _cut(type(value).__name__)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 class CudaError(RuntimeError):

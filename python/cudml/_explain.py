@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudml import _backend, _operators
+from cudml._errors import kind_of, shown
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ def explain(name: str, /, *args: Any, device: str | None = None, **kwargs: Any) 
     False
     """
     if not isinstance(name, str):
-        raise TypeError(f"explain: name is {name!r} ({type(name).__name__}); it must be a string")
+        raise TypeError(f"explain: name is {shown(name)} ({kind_of(name)}); it must be a string")
     if name not in _operators.__all__:
         permitted = ", ".join(_operators.__all__)
-        raise ValueError(f"explain: name is {name!r}; it must be one of {permitted}")
+        raise ValueError(f"explain: name is {shown(name)}; it must be one of {permitted}")
     function = getattr(_operators, name)
     try:
         call = inspect.signature(function).bind(*args, **kwargs)

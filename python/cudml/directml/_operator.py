@@ -6,6 +6,7 @@ from typing import Any
 
 from cudml import _backend
 from cudml._core import CompiledOperator
+from cudml._errors import kind_of, shown
 
 from ._types import FeatureLevel, FeatureLevelName, OperatorDesc, enumerator
 
@@ -56,7 +57,7 @@ end_padding {0,0}, dilations {1,1}, output_sizes {1,1}, p 2
     ) -> None:
         if not isinstance(desc, OperatorDesc):
             raise TypeError(
-                f"Operator: desc is {desc!r} ({type(desc).__name__}); "
+                f"Operator: desc is {shown(desc)} ({kind_of(desc)}); "
                 "it must be an operator descriptor of cudml.directml"
             )
         self.feature_level: FeatureLevel = enumerator(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar
 
+from cudml._errors import kind_of, shown
+
 _Enumeration = TypeVar("_Enumeration", bound=IntEnum)
+_MOST_ENTRIES = 64  # of a sequence that is read; far more than any field has
 
 
 class _Enum(IntEnum):
@@ -121,14 +125,14 @@ def enumerator(kind: type[_Enumeration], value: object, where: str, prefix: str 
         return value
     if not isinstance(value, str):
         raise TypeError(
-            f"{where} is {value!r} ({type(value).__name__}); "
+            f"{where} is {shown(value)} ({kind_of(value)}); "
             f"it must be a {kind.__name__} or the name of one"
         )
     names = kind.__members__
     name = value if value in names else prefix + value
     if name not in names:
         permitted = ", ".join(known.removeprefix(prefix) for known in names)
-        raise ValueError(f"{where} is {value!r}; it must be one of {permitted}")
+        raise ValueError(f"{where} is {shown(value)}; it must be one of {permitted}")
     return names[name]
 
 
@@ -141,14 +145,17 @@ def _plain(item: object) -> object:
 def frozen(values: object) -> Any:
     """A sequence as a tuple of its own; anything else as it is, to be refused by `Operator`."""
     kind = type(values)
-    if isinstance(values, str | bytes | bytearray | Mapping):
+    if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
         return values
     if not hasattr(kind, "__len__") or not hasattr(kind, "__getitem__"):
         return values
     try:
-        return tuple(_plain(item) for item in values)  # type: ignore[attr-defined]
-    except TypeError:  # an array of rank 0
+        if len(values) > _MOST_ENTRIES:  # type: ignore[arg-type]
+            return values
+    except (OverflowError, TypeError):  # a very long range, an array of rank 0
         return values
+    entries = itertools.islice(values, _MOST_ENTRIES)  # type: ignore[call-overload]
+    return tuple(_plain(item) for item in entries)
 
 
 @dataclass(frozen=True)
