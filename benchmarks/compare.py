@@ -89,6 +89,11 @@ def overall(run: dict[str, Any], other: dict[str, Any]) -> float | None:
     return mean_of(rows, share_of("cudml"))
 
 
+def after_others(run: dict[str, Any]) -> float | None:
+    """How many times as long calls take after another library's, where that was measured."""
+    return mean_of(run["rows"], lambda row: row.get("times_alone"))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("old", type=Path)
@@ -98,6 +103,12 @@ def main() -> int:
     common = by_case(old).keys() & by_case(new).keys()
     for difference in differences(old, new):
         print(f"note     {difference}")
+    modes = [
+        f"--mixed {run['after']}" if run.get("after") else "the usual one" for run in (old, new)
+    ]
+    if modes[0] != modes[1]:
+        print(f"compare: the runs' modes differ: {modes[0]}, {modes[1]}", file=sys.stderr)
+        return 2
     if not common:
         print("compare: the runs have no case in common", file=sys.stderr)
         return 2
@@ -112,6 +123,9 @@ def main() -> int:
         f"{len(common)} rows: {slower} slower, {faster} faster, {unclear} unclear;"
         f" mean share of copy {before:.3f} -> {after:.3f}"
     )
+    before, after = after_others(old), after_others(new)
+    if before and after:
+        print(f"times as long as alone: {before:.2f} -> {after:.2f}")
     return 1 if slower else 0
 
 

@@ -22,6 +22,7 @@ class Cpu:
 
     name = "cpu"
     compiles_at_first = False
+    spins = False  # ONNX Runtime's threads after a call
     clock = staticmethod(wall_clock)
 
     def __init__(self, most_bytes: int, peers: list[str]) -> None:
@@ -49,7 +50,7 @@ class Cpu:
         if "PyTorch" in self._peers:
             _offer_torch(found, arrays)
         if "ONNX Runtime" in self._peers:
-            _offer_onnx(found, arrays, threads)
+            _offer_onnx(found, arrays, threads, self.spins)
         if "NumPy" in self._peers:
             found.offer("NumPy", partial(numpy_calls.ways, arrays), arrays.from_memory)
         return found
@@ -86,7 +87,7 @@ def _offer_torch(found: Field, arrays: Arrays) -> None:
         found.offer("PyTorch", partial(torch_calls.ways, theirs), logical)
 
 
-def _offer_onnx(found: Field, arrays: Arrays, threads: int) -> None:
+def _offer_onnx(found: Field, arrays: Arrays, threads: int, spins: bool) -> None:
     """Ways that the runtime refuses, mostly for an element type, are left out one by one."""
     library = "ONNX Runtime"
     missing = [name for name in ("onnxruntime", "onnx") if not importlib.util.find_spec(name)]
@@ -100,7 +101,7 @@ def _offer_onnx(found: Field, arrays: Arrays, threads: int) -> None:
         found.absent[library] = "has no such operator"
     for way, parts in models.items():
         with found.trial(library):
-            call, y = onnx_calls.bound(parts, arrays, threads)
+            call, y = onnx_calls.bound(parts, arrays, threads, spins)
             logical = partial(_written, arrays, y)
             found.offer(library, partial(dict, {way: call}), logical)
 

@@ -14,6 +14,8 @@ import gpu
 import cudml
 
 _PACKAGES = ("numpy", "torch", "onnxruntime", "cupy-cuda13x", "cupy-cuda12x", "ml_dtypes")
+_CACHE = 32 << 20  # bytes, where the system does not say
+_MOST_CACHE = 48 << 20  # what is larger is shared with other machines
 
 
 def processor() -> str:
@@ -21,6 +23,14 @@ def processor() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def cache_bytes() -> int:
+    """Of the largest cache, as far as a program may count on it."""
+    caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    units = {"K": 1 << 10, "M": 1 << 20}
+    sizes = [int(s[:-1]) * units[s[-1]] for s in (path.read_text().strip() for path in caches)]
+    return min(max(sizes, default=_CACHE), _MOST_CACHE)
 
 
 def versions() -> dict[str, str]:

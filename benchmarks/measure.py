@@ -19,6 +19,7 @@ LONG = 0.02  # a call as long as this is not repeated to estimate it
 FEWEST_TURNS = 3
 SLOW = 8.0  # times the quickest one's: a single turn is enough to say so
 FEWEST_ROUNDS = 5  # of all visits, even where the time is up
+ALONE = "cudml alone"  # beside calls of cudml that follow another library's
 COPY = "copy: "  # begins the name of a way to copy among the contenders
 
 
@@ -82,6 +83,10 @@ def estimate(call: Call, clock: Clock, first: float = 0.0, tries: int = 2) -> fl
         return first
     count = calls_in_a_turn(first)
     return min(clock(call, count) for _ in range(tries))
+
+
+def is_peer(who: str) -> bool:
+    return who not in ("cudml", ALONE) and not is_copy(who)
 
 
 def is_copy(who: str) -> bool:

@@ -11,11 +11,15 @@ from problems import FAMILIES, cross
 Row = dict[str, Any]
 
 NOISY = 0.2  # CPUs' worth of other processes' work, from where a row says so
+SLOW_AFTER = 1.15  # times as long as alone, from where the summary counts a row
 SLOW_LAYOUT = 1.3  # times as long for a byte, from where the summary names a row
 HEADER = (
     f"{'case':<56}{'run as':<20}{'thr':>3}{'ms':>10}{'GB/s':>8}{'copy':>8}"
     f"{'share':>7}  {'p10 - p90':<13}{'ratio':>7}  best peer"
 )
+
+
+MIXED_HEADER = HEADER.replace(f"{'ms':>10}", f"{'ms':>10}{'alone':>10}{'times':>7}")
 
 
 def line(row: Row) -> str:
@@ -24,11 +28,13 @@ def line(row: Row) -> str:
     peer = row["best_peer"]
     said = f"{peer}: {row['contenders'][peer]['way']}" if peer else "none"
     ratio = f"{row['ratio']:.2f}" if peer else ""
+    times = row.get("times_alone")
+    alone = f"{row['alone']['ms']:>10.3f}{times:>7.2f}" if times else ""
     if row["others_cpus"] > NOISY:
         said += f"  (others: {row['others_cpus']:.1f} CPUs)"
     interval = f"{own['share_p10']:.2f} - {own['share_p90']:.2f}"
     return (
-        f"{row['name']:<56}{ran:<20}{row['threads']:>3}{own['ms']:>10.3f}{own['gb_s']:>8.1f}"
+        f"{row['name']:<56}{ran:<20}{row['threads']:>3}{own['ms']:>10.3f}{alone}{own['gb_s']:>8.1f}"
         f"{row['ceiling']['gb_s']:>8.1f}{own['share']:>7.2f}  {interval:<13}{ratio:>7}  {said}"
     )
 
@@ -121,6 +127,21 @@ def layouts(rows: list[Row]) -> list[str]:
     ]
 
 
+def after_others(rows: list[Row]) -> list[str]:
+    """How much longer calls take after another library's, where that was measured."""
+    some = [row for row in rows if row.get("times_alone")]
+    lines = []
+    for threads in sorted({row["threads"] for row in some}):
+        mine = [row for row in some if row["threads"] == threads]
+        mean = mean_of(mine, lambda row: row["times_alone"])
+        slow = sum(row["times_alone"] > SLOW_AFTER for row in mine)
+        lines.append(
+            f"After another library's operator calls take {mean:.2f} times as long as alone on"
+            f" {threads} threads; above {SLOW_AFTER}: {slow} of {len(mine)} rows"
+        )
+    return ["", *lines] if lines else []
+
+
 def summary(rows: list[Row]) -> list[str]:
     lines = [
         f"{'geometric means over the cases':<32}{'thr':>4}{'rows':>6}{'share':>8}"
@@ -136,4 +157,4 @@ def summary(rows: list[Row]) -> list[str]:
     behind = sorted((r for r in rows if r["ratio"] and r["ratio"] < 1), key=lambda r: r["ratio"])
     if behind:
         lines += ["", "Behind the best peer:", *(f"  {line(row)}" for row in behind)]
-    return lines + layouts(rows)
+    return lines + after_others(rows) + layouts(rows)

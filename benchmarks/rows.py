@@ -13,6 +13,7 @@ import verify
 from arrays import Arrays
 from contenders import Contender, Field
 from measure import (
+    ALONE,
     COPY,
     FEWEST_ROUNDS,
     Call,
@@ -20,6 +21,7 @@ from measure import (
     estimate,
     interleaved,
     is_copy,
+    is_peer,
     of_copy,
     spread,
 )
@@ -182,7 +184,7 @@ def visit(device: Any, arrays: Arrays, threads: int, limits: Limits, known: Know
         math.ceil(limits.rounds / visits),
         limits.seconds / visits,
         device.clock,
-        steady=("cudml", *filter(is_copy, calls)),
+        steady=("cudml", ALONE, *filter(is_copy, calls)),
         least=limits.seconds / visits / 4,
         fewest=math.ceil(FEWEST_ROUNDS / visits),
     )
@@ -218,6 +220,12 @@ def fastest_copy(seen: Seen) -> str:
     return min(medians, key=medians.__getitem__)
 
 
+def times_alone(seen: Seen) -> float:
+    """How many times as long cudml takes after another library's operator as alone."""
+    after, alone = (spread(seen.turns[who].seconds.values()) for who in ("cudml", ALONE))
+    return after.median / alone.median
+
+
 def row(problem: Problem, threads: int, seen: Seen) -> dict[str, Any]:
     copy = fastest_copy(seen)
     facts_of = partial(contender_facts, copies=seen.turns[copy], size=problem.bytes)
@@ -225,14 +233,16 @@ def row(problem: Problem, threads: int, seen: Seen) -> dict[str, Any]:
     found = {
         who: facts_of(t, way=seen.best[who][0]) for who, t in seen.turns.items() if not is_copy(who)
     }
-    peers = {who: facts["ms"] for who, facts in found.items() if who != "cudml"}
+    alone = found.pop(ALONE, None)
+    peers = {who: facts["ms"] for who, facts in found.items() if is_peer(who)}
     peer = min(peers, key=peers.__getitem__) if peers else ""
     return {
         **described(problem),
         "threads": threads,
         "ceiling": ceiling,
         "contenders": found,
-        "absent": {who: why for who, why in seen.absent.items() if who not in found},
+        **({"alone": alone, "times_alone": times_alone(seen)} if alone else {}),
+        "absent": {w: why for w, why in seen.absent.items() if is_peer(w) and w not in found},
         "best_peer": peer,
         "ratio": peers[peer] / found["cudml"]["ms"] if peer else None,
         "others_cpus": round(max(seen.others_cpus), 2),

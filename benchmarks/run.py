@@ -8,15 +8,17 @@ benchmarks/README.md says what is measured, how the time is budgeted and how to 
 from __future__ import annotations
 
 import os
+import sys
 
-# Another library's threads that spin after a call take the core that the next contender needs.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault("GOMP_SPINCOUNT", "0")
-os.environ.setdefault("KMP_BLOCKTIME", "0")
+# Another library's threads that spin after a call take the core that the next contender needs. In
+# the mixed mode they do so as in a program that sets nothing.
+if not any(word.startswith("--mixed") for word in sys.argv):
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 import argparse
 import json
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -24,13 +26,17 @@ from typing import Any
 
 import gpu
 import machine
+import mixed
 import report
 from contenders import PEERS
+from mixed import AFTER
 from problems import MOST_BYTES, Problem, cross
 from rows import Limits
 from visits import Plan, all_visits
 
 ROUNDS, SECONDS = 15, 2.0
+_MIXED = f"each timed call after an operator of another library ({AFTER[0]}), on rotating buffers"
+MIXED_VISITS = 2  # the operators in between take part of the time
 VISITS = {"cpu": 6, "cuda": 1}  # with PyTorch's compiler a visit is dear, and a GPU is steady
 
 
@@ -38,6 +44,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", default="1,2", help="numbers of threads on the CPU (1,2)")
+    parser.add_argument("--mixed", nargs="?", const=AFTER[0], choices=AFTER, help=_MIXED)
     words = "numbers or parts of names, with * and ?, separated by commas"
     parser.add_argument("--only", default="", metavar="PATTERN", help=words)
     parser.add_argument("--peers", default="all", metavar="NAMES", help="libraries beside cudml")
@@ -87,15 +94,22 @@ def chosen_peers(said: str, known: list[str]) -> list[str]:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """Raises ValueError for a peer that the backend does not have."""
-    backend = options.backend
+    """Raises ValueError for a peer that the backend does not have, and a mode it has not."""
+    backend, after = options.backend, options.mixed or ""
+    peers = chosen_peers(options.peers, PEERS[backend])
+    if after and backend != "cpu":
+        raise ValueError("--mixed: on a GPU calls of all libraries wait in one queue")
+    if why := mixed.problem_with(after, peers):
+        raise ValueError(why)
+    visits = MIXED_VISITS if after else VISITS[backend]
     return Plan(
         backend,
         options.full,
         options.only,
-        chosen_peers(options.peers, PEERS[backend]),
+        peers,
         [int(n) for n in options.threads.split(",")] if backend == "cpu" else [0],
-        Limits(options.rounds, options.seconds, options.visits or VISITS[backend]),
+        Limits(options.rounds, options.seconds, options.visits or visits),
+        after,
     )
 
 
@@ -118,7 +132,8 @@ def main() -> int:
     found = all_visits(plan)
     failed = list(found.failures.values())
     others, seconds = load.cpus(), time.perf_counter() - begin
-    goals = report.goals(found.rows) if plan.backend == "cpu" else []
+    has_goals = plan.backend == "cpu" and not plan.after  # the copies do not stay in caches either
+    goals = report.goals(found.rows) if has_goals else []
     print("", *report.summary(found.rows), *goals, sep="\n")
     quiet = "" if others < report.NOISY else ": the machine was not quiet, measure again"
     print(f"\n{seconds:.0f} s; other processes used {others:.2f} CPUs meanwhile{quiet}")
@@ -128,6 +143,7 @@ def main() -> int:
         said = {
             **facts,
             "backend": plan.backend,
+            "after": plan.after,
             "took": seconds,
             "others_cpus": others,
             **asdict(plan.limits),

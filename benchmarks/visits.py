@@ -27,6 +27,7 @@ class Plan:
     peers: list[str]
     threads: list[int]
     limits: Limits
+    after: str = ""  # whose operator precedes each timed call
 
     @property
     def suite(self) -> list[Problem]:
@@ -48,9 +49,14 @@ def opened(plan: Plan) -> Any:
         from device_cuda import Cuda
 
         return Cuda(plan.peers)
+    most = max(problem.bytes for problem in plan.suite)
+    if plan.after:
+        from mixed import MixedCpu
+
+        return MixedCpu(most, plan.peers, plan.after)
     from device_cpu import Cpu
 
-    return Cpu(max(problem.bytes for problem in plan.suite), plan.peers)
+    return Cpu(most, plan.peers)
 
 
 def one_visit(plan: Plan, number: int, found: Found) -> Found:
@@ -81,7 +87,7 @@ def one_visit(plan: Plan, number: int, found: Found) -> Found:
 
 def all_visits(plan: Plan) -> Found:
     """Every visit of the plan; a single one needs no process of its own."""
-    print(report.HEADER, flush=True)
+    print(report.MIXED_HEADER if plan.after else report.HEADER, flush=True)
     found = Found()
     if plan.limits.visits == 1:
         return one_visit(plan, 0, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import json
 import math
 import subprocess
@@ -19,9 +20,9 @@ from harness import dtype_of
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-cases, compare, measure, plot, problems, report, rows, verify = map(
+cases, compare, measure, mixed, plot, problems, report, rows, verify = map(
     importlib.import_module,
-    ("cases", "compare", "measure", "plot", "problems", "report", "rows", "verify"),
+    ("cases", "compare", "measure", "mixed", "plot", "problems", "report", "rows", "verify"),
 )
 arrays_of, cudml_calls, numpy_calls = map(
     importlib.import_module,
@@ -273,7 +274,9 @@ def test_comparison_of_runs() -> None:
     assert any("only before: 1 rows, gone (1)" in line for line in compare.differences(OLD, NEW))
 
 
-@pytest.mark.parametrize(("new", "status"), [(NEW, 1), (OLD, 0), (run_of(), 2)])
+@pytest.mark.parametrize(
+    ("new", "status"), [(NEW, 1), (OLD, 0), (run_of(), 2), ({**OLD, "after": "PyTorch"}, 2)]
+)
 def test_status_of_a_comparison(new: dict[str, Any], status: int, tmp_path: Path) -> None:
     paths = [tmp_path / "old.json", tmp_path / "new.json"]
     for path, run in zip(paths, (OLD, new), strict=True):
@@ -324,6 +327,52 @@ def test_a_small_run(small_run: tuple[str, dict[str, Any]]) -> None:
     for fact in ("device", "versions", "commit", "rounds", "others_cpus", "means"):
         assert fact in run
     assert run["rows"][0]["best_peer"] in run["rows"][0]["contenders"]
+
+
+def test_a_small_mixed_run(tmp_path: Path) -> None:
+    """Calls after a sleep, alone, and how they compare; on buffers that take turns."""
+    path = tmp_path / "mixed.json"
+    words = ["--mixed", "sleep", "--only", "38*1x4096", "--peers", "none", "--threads", "2"]
+    words += ["--rounds", "2", "--seconds", "0", "--visits", "1", "--json", str(path)]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "run.py"), *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads(path.read_text())
+    (row,) = run["rows"]
+    assert run["after"] == "sleep" and list(row["contenders"]) == ["cudml"]
+    assert row["contenders"]["cudml"]["turns"] == row["alone"]["turns"] == 2
+    times = row["contenders"]["cudml"]["ms"] / row["alone"]["ms"]
+    assert row["times_alone"] == pytest.approx(times, rel=1e-3)
+    assert f"{row['alone']['ms']:10.3f}{row['times_alone']:7.2f}" in done.stdout
+    assert "as long as alone on 2 threads" in done.stdout
+
+
+def test_mixed_calls_go_on_to_the_next_buffers() -> None:
+    device = mixed.MixedCpu(1 << 20, [], "sleep")
+    problem = only("38 LayerNorm, decode, 1x4096")
+    device.arrays(problem)
+    used = [device._next(list(range(3))) for _ in range(4)]
+    assert [(b - a) % 3 for a, b in itertools.pairwise(used)] == [1, 1, 1]
+    memory = {id(s.base["x"]) for s in device._sets}
+    assert len(memory) == len(device._sets) == mixed.MOST_SETS
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mixed", "PyTorch", "--peers", "NumPy"], "--mixed PyTorch: --peers leaves it out"),
+        (["--mixed", "--backend", "cuda"], "--mixed: on a GPU"),
+    ],
+)
+def test_modes_that_are_not_there(words: list[str], said: str) -> None:
+    pytest.importorskip("torch")
+    command = [sys.executable, str(BENCHMARKS / "run.py"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and said in done.stderr
 
 
 def test_a_plot_is_drawn(small_run: tuple[str, dict[str, Any]], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,14 +39,29 @@ def models(arrays: Arrays) -> dict[str, Parts]:
     return make(arrays) if make else {}
 
 
-def bound(parts: Parts, arrays: Arrays, threads: int) -> tuple[Call, np.ndarray]:
+def bound(parts: Parts, arrays: Arrays, threads: int, spins: bool) -> tuple[Call, np.ndarray]:
     """The call, and the array in memory order that it writes."""
     problem = arrays.problem
     inputs = {name: arrays.memory(name) for name in ("x", "scale", "bias") if name in arrays}
     outputs = {"y": arrays.memory("y")}
     if problem.index:
         outputs["indices"] = np.zeros(outputs["y"].shape, np.int64)
-    session = _session(_model(parts, inputs, outputs), threads)
+    return _call(parts, inputs, outputs, threads, spins), outputs["y"]
+
+
+def relu(x: np.ndarray, y: np.ndarray, threads: int) -> Call:
+    """The shortest operator, whose threads then wait as they do by default."""
+    return _call(Parts([Part("Relu", ["x"], ["y"])]), {"x": x}, {"y": y}, threads, True)
+
+
+def _call(
+    parts: Parts,
+    inputs: dict[str, np.ndarray],
+    outputs: dict[str, np.ndarray],
+    threads: int,
+    spins: bool,
+) -> Call:
+    session = _session(_model(parts, inputs, outputs), threads, spins)
     binding = session.io_binding()
     for name, a in inputs.items():
         if name in parts.used():
@@ -53,7 +69,7 @@ def bound(parts: Parts, arrays: Arrays, threads: int) -> tuple[Call, np.ndarray]
     for name, a in outputs.items():
         binding.bind_ortvalue_output(name, _value(a))
     options = ort.RunOptions()
-    return lambda: session.run_with_iobinding(binding, options), outputs["y"]
+    return lambda: session.run_with_iobinding(binding, options)
 
 
 def _value(a: np.ndarray) -> Any:
@@ -64,13 +80,14 @@ def _value(a: np.ndarray) -> Any:
     return ort.OrtValue.ortvalue_from_numpy(a)
 
 
-def _session(model: bytes, threads: int) -> ort.InferenceSession:
+@functools.lru_cache(maxsize=16)  # one for the same model on other buffers
+def _session(model: bytes, threads: int, spins: bool) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 4
     # A pool that spins after its call takes the core that the next contender needs.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    for pool in ("intra", "inter"):
+        options.add_session_config_entry(f"session.{pool}_op.allow_spinning", str(int(spins)))
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
