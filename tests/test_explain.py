@@ -15,7 +15,12 @@ import pytest
 import cudml
 from array_support import LABELS, child, make
 from cudml.__main__ import main
-from cudml.directml import BufferTensorDesc, PaddingOperatorDesc
+from cudml.directml import (
+    AveragePoolingGradOperatorDesc,
+    BufferTensorDesc,
+    MaxPoolingOperatorDesc,
+    PaddingOperatorDesc,
+)
 from harness import refused
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -230,6 +235,33 @@ def test_compiled_operators_explain() -> None:
     )  # fmt: skip
     e = cudml.Operator(desc).compile("cpu").explain()
     assert (e.operator, e.device, e.kernel, e.bytes) == ("PADDING", "cpu", "cpu_pad", 36)
+
+
+@pytest.mark.decision("D-POOL-10")
+@pytest.mark.parametrize("device", ["cpu", "sm_90"])
+def test_the_pooled_dimensions_are_named(device: str) -> None:
+    """So that {C,H,W} taken for {N,C,W} is seen."""
+    x = np.zeros((3, 8, 8), np.float32)
+    photo = cudml.explain("max_pooling", x, 2, 2, device=device)
+    assert photo.pooled_axes == (2,) and "\n  pools      dimension 2\n" in str(photo)
+    image = cudml.explain("average_pooling", x, 2, axes=(-2, 2), device=device)
+    assert image.pooled_axes == (1, 2) and "\n  pools      dimensions 1, 2\n" in str(image)
+    for label in ("max_pooling_grad", "average_pooling_grad", "lp_pooling"):
+        assert explain(label, device).pooled_axes == (2, 3)
+    for label in ("padding", "mean_variance_normalization"):
+        assert explain(label, device).pooled_axes is None
+        assert "pools" not in str(explain(label, device))
+
+
+def test_compiled_operators_name_them_too() -> None:
+    x, y = (BufferTensorDesc("FLOAT32", [1, 1, n, n]) for n in (4, 2))
+    window = {"Strides": [2, 2], "WindowSize": [2, 2], "StartPadding": [0, 0], "EndPadding": [0, 0]}
+    forward = MaxPoolingOperatorDesc(InputTensor=x, OutputTensor=y, **window)
+    grad = AveragePoolingGradOperatorDesc(
+        InputGradientTensor=y, OutputGradientTensor=x, **window, IncludePadding=False
+    )
+    for desc in (forward, grad):
+        assert cudml.Operator(desc).compile("cpu").explain().pooled_axes == (2, 3)
 
 
 def test_explanations_need_no_library_but_numpy() -> None:

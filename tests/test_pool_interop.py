@@ -165,3 +165,29 @@ def test_average_and_gradients_of_pytorch() -> None:
         theirs.backward(torch.from_numpy(grad))
         back = cudml.max_pooling_grad(x, grad, *geometry)
         np.testing.assert_allclose(back, leaf.grad.numpy(), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
+def test_the_readmes_way_to_index_with_pytorch() -> None:
+    """And PyTorch still refuses unsigned indices, which is why the table names another type."""
+    import torch
+
+    x = torch.from_numpy(data((2, 3, 6, 5), "float32", 3))
+    y, indices = cudml.max_pooling(x, 2, strides=2, return_indices=True, index_dtype="int64")
+    assert torch.equal(x.reshape(-1)[indices], y)
+    with pytest.raises(IndexError, match="must be long"):
+        x.reshape(-1)[indices.to(torch.uint32)]
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
+@pytest.mark.decision("D-POOL-10")
+def test_arrays_of_rank_3_that_pytorch_takes_for_an_image() -> None:
+    """There {C,H,W}; here {N,C,W}, and the same with the table's axes."""
+    import torch
+
+    x = torch.from_numpy(data((3, 6, 4), "float32", 4))
+    want = torch.nn.functional.max_pool2d(x, 2)
+    assert torch.equal(cudml.max_pooling(x, 2, 2, axes=(1, 2)), want)
+    photo = x.permute(1, 2, 0).contiguous()
+    assert torch.equal(cudml.max_pooling(photo, 2, 2, axes=(0, 1)), want.permute(1, 2, 0))
+    assert cudml.max_pooling(x, 2, 2).shape == (3, 6, 2)

@@ -68,6 +68,7 @@ class Call {
   bool may_mix = false;          // arrays of other libraries are taken, too
   std::string device_name;       // "cpu", "cuda:0", "sm_90"; empty: the place's name
   std::optional<cuda::Situation> situation;
+  const Dims* pooled_axes = nullptr;  // of a pooling or its gradient; the caller keeps them
 
  private:
   void find_stream();

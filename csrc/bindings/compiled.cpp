@@ -122,6 +122,9 @@ py::object CompiledOperator::explain() const {
   call.is_place_forced = true;
   call.device_name = name_of(place_);
   if (place_.is_cuda()) call.situation = program_.situation();
+  if (const auto* desc = std::get_if<PoolDesc>(&lowered_->desc)) call.pooled_axes = &desc->axes;
+  if (const auto* desc = std::get_if<PoolGradDesc>(&lowered_->desc))
+    call.pooled_axes = &desc->forward.axes;
   return std::visit([&](const auto& plan) { return explained(call, plan, Operands{}); },
                     lowered_->plan);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <sstream>
+#include <vector>
 
 #include "bindings/text.h"
 #include "core/environment.h"
@@ -78,10 +79,13 @@ py::object to_python(const Call& call, const Explanation& e) {
     block = py::make_tuple(e.geometry->threads, 1, 1);
     shared = py::int_(e.geometry->shared_bytes);
   }
+  py::object pooled = py::none();
+  if (call.pooled_axes)
+    pooled = py::tuple(py::cast(std::vector(call.pooled_axes->begin(), call.pooled_axes->end())));
   const std::string device = call.device_name.empty() ? name_of(call.place) : call.device_name;
   return py::module_::import("cudml._explain")
       .attr("Explanation")(call.op, device, e.kernel, e.reason, e.bytes, e.workspace_bytes, grid,
-                           block, shared);
+                           block, shared, pooled);
 }
 
 bool is_logging() { return environment().is_logging; }

@@ -48,6 +48,7 @@ std::pair<py::object, py::object> pair_of(const char* op, py::handle out) {
 /// A pooling, with indices where they have a type.
 py::object pool(Call& call, const PoolDesc& desc, const Array& x, std::optional<Dtype> index_type,
                 py::handle out) {
+  call.pooled_axes = &desc.axes;
   py::object out_y = py::reinterpret_borrow<py::object>(out), out_indices = py::none();
   if (index_type && !out.is_none()) std::tie(out_y, out_indices) = pair_of(call.op, out);
   Invocation invocation(call, {{"InputTensor", &x}});
@@ -107,6 +108,7 @@ py::object lp_pooling(Call& call, py::handle x, py::handle window_size, py::hand
 /// Both gradients; `x` is null for average pooling.
 py::object gradient(Call& call, const PoolGradDesc& desc, const Array* x, const Array& grad,
                     py::handle out) {
+  call.pooled_axes = &desc.forward.axes;
   const TensorDesc& like = x ? x->view : grad.view;
   Invocation invocation(call, {{"InputTensor", x}, {"InputGradientTensor", &grad}});
   invocation.key().add(desc);

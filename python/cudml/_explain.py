@@ -28,6 +28,8 @@ class Explanation:
         Blocks of the largest launch, and threads of a block.
     shared_bytes : int, or None on the CPU
         Dynamic shared memory of a block.
+    pooled_axes : tuple of int, or None where nothing is pooled
+        The dimensions that windows move along; all others are batch.
 
     Examples
     --------
@@ -45,10 +47,14 @@ class Explanation:
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     shared_bytes: int | None = None
+    pooled_axes: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
         because, *others = self.reason.split("; not ")
         lines = [f"{self.operator} on {self.device}: {self.kernel}"]
+        if self.pooled_axes:
+            plural = "s" if len(self.pooled_axes) > 1 else ""
+            lines.append(f"  pools      dimension{plural} {', '.join(map(str, self.pooled_axes))}")
         lines.append(f"  because    {because.removeprefix(self.kernel + ': ')}")
         lines += [f"  not        {other}" for other in others]
         lines.append(f"  bytes      {self.bytes}, each input read once, each output written once")
@@ -118,6 +124,7 @@ def explain(name: str, /, *args: Any, device: str | None = None, **kwargs: Any) 
     >>> x = np.zeros((8, 64, 56, 56), np.float16)
     >>> print(cudml.explain("max_pooling", x, 2, strides=2))  # doctest: +ELLIPSIS
     max_pooling on cpu: cpu_pool
+      pools      dimensions 2, 3
       because    the arrays are on the CPU; ...
       bytes      4014080, each input read once, each output written once
     >>> cudml.explain("max_pooling", x, 2, strides=2, device="sm_90").grid is None

@@ -77,7 +77,8 @@ def max_pooling(
     return_indices : bool
         Return the winners' positions as well.
     index_dtype : "uint32", "uint64" or "int64", or a dtype
-        Element type of the indices. int64 shows the empty window's index as -1.
+        Element type of the indices. int64 shows the empty window's index as -1, and PyTorch can
+        index with it: ``x.reshape(-1)[indices]``.
     output_sizes : None, "ceil", int or ints
         None is the floor rule, ``(in + pads - ((w - 1) * d + 1)) // stride + 1``; "ceil" also keeps
         a last window that starts inside the input or its start padding; ints are taken as given.
