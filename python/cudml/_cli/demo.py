@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from pathlib import Path
 
 import cudml
@@ -53,24 +55,49 @@ def _perform(
         under = (
             f"version {cudml.__version__}, {_machine()}; each result compared with the reference"
         )
+        png, size = figure.drawn(picture.pixels, shown, (title, under))
         try:
-            size = figure.draw(picture.pixels, shown, (title, under), str(target))
+            _write(target, png)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise Failure(f"{target}: cannot be written ({reason})") from None
+            raise _unwritable(str(target), error) from None
     return shown, size
 
 
 def _writable(output: str) -> Path:
     """The figure's path, refused before the work begins rather than after it."""
     path = Path(output)
-    if path.is_dir():
-        raise Failure(f"{output}: is a directory; name a file for the figure")
-    if not path.parent.is_dir():
-        raise Failure(f"{output}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise Failure(f"{output}: may not be written")
+    try:
+        if path.is_dir():
+            raise Failure(f"{output}: is a directory; name a file for the figure")
+        if not path.parent.is_dir():
+            raise Failure(f"{output}: there is no folder {path.parent}")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise Failure(f"{output}: may not be written")
+    except OSError as error:  # a folder that may not be entered, a name that is too long
+        raise _unwritable(output, error) from None
     return path
+
+
+def _unwritable(output: str, error: OSError) -> Failure:
+    return Failure(f"{output}: cannot be written ({error.strerror or error})")
+
+
+def _write(target: Path, data: bytes) -> None:
+    """Write the whole file or none: beside its place, and then there in one step.
+
+    A device is written where it is, and a link is followed.
+    """
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        target.write_bytes(data)
+        return
+    place = Path(os.path.realpath(target))
+    beside = place.with_name(f".cudml-{os.getpid()}.png")
+    try:
+        beside.write_bytes(data)
+        os.replace(beside, place)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()
 
 
 def _machine() -> str:

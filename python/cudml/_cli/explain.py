@@ -46,6 +46,10 @@ def run(
     arguments: dict[str, Any] = {first: _array(first, shape, dtype, order)}
     for word in words:
         key, equals, text = word.partition("=")
+        if equals and key == first:
+            raise Failure(f"{word!r}; --shape gives the sizes of {first}")
+        if equals and key in arguments:
+            raise Failure(f"{key} is given twice")
         if not equals or key not in parameters or key in ("out", "stream"):
             permitted = ", ".join(p for p in parameters if p not in (first, "out", "stream"))
             raise Failure(f"{word!r} is not NAME=VALUE with NAME one of {permitted}")

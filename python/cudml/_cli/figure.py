@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +56,8 @@ class _Sheet:
         FigureCanvasAgg(self.figure)
 
     def text(self, x: float, y: float, words: str, size: float, **style: Any) -> None:
-        style = {"color": _INK, "family": _SANS, "va": "top", **style}
+        style = {"color": _INK, "family": _SANS, "va": "top", "parse_math": False, **style}
+        words = words.encode(errors="backslashreplace").decode()
         points = size * 72 / _DPI
         self.figure.text(x / _WIDTH, 1 - y / self.height, words, fontsize=points, **style)
 
@@ -68,8 +71,10 @@ class _Sheet:
         return axes
 
 
-def draw(photo: Array, shown: list[Shown], headline: tuple[str, str], path: str) -> tuple[int, int]:
-    """Write the figure as PNG; returns its width and height in pixels."""
+def drawn(
+    photo: Array, shown: list[Shown], headline: tuple[str, str]
+) -> tuple[bytes, tuple[int, int]]:
+    """The figure as PNG, and its width and height in pixels."""
     rows = _rows(shown)
     scales = [_scale(photo, row) for row in rows]
     heights = [
@@ -88,8 +93,11 @@ def draw(photo: Array, shown: list[Shown], headline: tuple[str, str], path: str)
             _draw_cell(sheet, photo, cell, left, top, height, scale)
             left += cell.width + _GUTTER
         top += _TITLE + height + _CAPTION
-    sheet.figure.savefig(path, format="png", dpi=_DPI, facecolor=_PAPER)
-    return _WIDTH, total
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # of a file's name
+        sheet.figure.savefig(file, format="png", dpi=_DPI, facecolor=_PAPER)
+    return file.getvalue(), (_WIDTH, total)
 
 
 def _rows(shown: list[Shown]) -> list[list[_Cell]]:

@@ -34,6 +34,9 @@ def load(path: str | None) -> Photo:
         from PIL import Image
     except ImportError:
         raise Failure(_NEEDS_DEMO) from None
+    except Exception as error:  # of its own settings, as a backend that MPLBACKEND makes up
+        said = " ".join(str(error).split())
+        raise Failure(f"matplotlib cannot be imported ({said})") from None
     if path is None:
         path = str(cbook.get_sample_data("grace_hopper.jpg", asfileobj=False))
     try:

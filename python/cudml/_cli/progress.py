@@ -13,14 +13,14 @@ class Progress:
     """Counts steps and says which one is at work; a plain file or pipe sees nothing of it."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
+        self._stream: TextIO | None = sys.stderr if stream is None else stream
         self._total = max(total, 1)
         self._done = 0
-        self._shown = self._stream.isatty()
+        self._shown = self._stream is not None and self._stream.isatty()
 
     def step(self, label: str) -> None:
         """Announce the next step, before its work begins."""
-        if self._shown:
+        if self._stream and self._shown:
             filled = _WIDTH * self._done // self._total
             bar = "━" * filled + "·" * (_WIDTH - filled)
             if not _can_encode(self._stream, bar):
@@ -31,7 +31,7 @@ class Progress:
 
     def clear(self) -> None:
         """Take the bar away, so that an ordinary line can be printed in its place."""
-        if self._shown:
+        if self._stream and self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
