@@ -1,6 +1,7 @@
 """Builds the extension module with tools/native_build.py.
 
-Environment: CUDML_CUDA=auto|on|off, CUDML_CUDA_HOME, CUDML_CUDA_ARCHS, CUDML_LINEINFO=1, MAX_JOBS.
+Environment: CUDML_CUDA=auto|on|off, CUDML_CUDA_HOME, CUDML_CUDA_ARCHS, CUDML_LINEINFO=1, MAX_JOBS;
+CUDML_REPOSITORY_URL, to which a package's page links.
 CUDML_SIMT=on also builds `cudml._simt` into build/, with CUDML_SANITIZE=address,undefined|thread
 under that sanitizer.
 """
@@ -14,6 +15,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
+import description
 import native_build
 
 
@@ -28,6 +30,9 @@ class NinjaBuild(build_ext):
 
 
 setup(
+    long_description=description.description(description.address()),
+    long_description_content_type="text/markdown",
+    project_urls=description.project_urls(description.address()),
     ext_modules=[Extension("cudml._core", sources=[])],
     cmdclass={"build_ext": NinjaBuild},
 )

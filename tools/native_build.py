@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.util
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -42,6 +44,7 @@ X86_LEVELS = {
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
 BINDINGS_UNITS = 4
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
+CACHES = ("ccache", "sccache", "distcc")  # before the compiler's own name
 CPU_ONCE = ["dispatch.cpp", "parallel.cpp"]
 # A sanitizer must name the kernel's line and the call that led to it.
 SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
@@ -53,6 +56,38 @@ def is_x86_64():
 
 def compiler():
     return os.environ.get("CXX", "c++").split()
+
+
+def is_found(module):
+    """Whether a package that the build needs can be imported."""
+    with contextlib.suppress(ImportError, ValueError):  # ValueError: barred by sys.modules
+        return importlib.util.find_spec(module) is not None
+    return False
+
+
+def check_tools():
+    """Ends the build in one line that says what to install, where something is missing."""
+    missing = [name for name in ("pybind11", "ninja") if not is_found(name)]
+    if missing:
+        raise SystemExit(f"cudml: {' and '.join(missing)} missing: pip install {' '.join(missing)}")
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        raise SystemExit(
+            f"cudml: Python's headers are missing ({headers / 'Python.h'}): "
+            "apt install python3-dev, or dnf install python3-devel"
+        )
+    name = next(word for word in compiler() if Path(word).name not in CACHES)
+    install = "apt install g++, or dnf install gcc-c++, or name another one in CXX"
+    if shutil.which(name) is None:
+        raise SystemExit(
+            f'cudml: there is no C++ compiler "{name}"; the build needs one that knows C++20, '
+            f"such as GCC 11 or Clang 14: {install}"
+        )
+    probe = [*compiler(), "-std=c++20", "-fsyntax-only", "-x", "c++", os.devnull]
+    if subprocess.run(probe, capture_output=True).returncode:
+        raise SystemExit(
+            f'cudml: the compiler "{name}" does not know C++20; GCC 11 and Clang 14 do: {install}'
+        )
 
 
 def version():
@@ -292,6 +327,7 @@ def locked(name):
 
 def build(name, sanitize="", targets=()):
     """Builds `cudml.<name>`, "_core" or "_simt", or of it only `targets`; returns its file."""
+    check_tools()
     if sanitize and (name != "_simt" or sanitize not in ("address,undefined", "thread")):
         raise SystemExit(f'CUDML_SANITIZE is "{sanitize}"; it must be address,undefined or thread')
     for other, objects in taken(sanitize).items() if name == "_simt" else ():
