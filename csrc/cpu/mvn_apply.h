@@ -154,7 +154,7 @@ template <int kCount, class T, class Formula, class F, class Streamed>
                                                   const T* ahead, Streamed is_streamed) {
   const bool converts = converts_pairs();
   for (; i + kCount * kFloats <= n; i += kCount * kFloats) {
-    if (is_streamed && ahead)
+    if (ahead)
       for (int64_t l = 0; l < kCount * kFloats; l += 64 / int64_t(sizeof(T)))
         __builtin_prefetch(ahead + i + l, 0, 3);
     Floats v[kCount];

@@ -27,15 +27,16 @@ class PairedRows {
 
   /// All rows of a plan.
   static void run(const MvnPlan& plan, const T* x, const T* scale, const T* bias, T* y) {
-    const bool is_streamed = is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
+    const bool is_large = is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
     const int64_t tasks = (plan.groups + kRowsOfTask - 1) / kRowsOfTask;
     parallel_for(tasks, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const int64_t first = begin * kRowsOfTask;
       PairedRows rows(plan, x + first * plan.kept[0].x, y + first * plan.kept[0].y);
       rows.scale_ = scale;
       rows.bias_ = bias;
-      rows.is_streamed_ = is_streamed;
-      rows.lead_ = is_streamed ? to_line(y) : 0;
+      rows.is_large_ = is_large;
+      rows.is_streamed_ = is_large && x != y;  // lines just read cost least where they are
+      rows.lead_ = is_large ? to_line(y) : 0;
       rows.run(std::min(end * kRowsOfTask, plan.groups) - first);
     });
   }
@@ -51,7 +52,7 @@ class PairedRows {
   void run(int64_t count) {
     int64_t written = 0, read = std::min<int64_t>(count, 2);
     for (; written + read > 0; count -= written) {
-      is_streamed_ ? pass<true>(written, read) : pass<false>(written, read);
+      is_large_ ? pass<true>(written, read) : pass<false>(written, read);
       x_ += written * lean_.x_step;
       y_ += written * lean_.y_step;
       if (read) find_formulas(read);
@@ -62,14 +63,14 @@ class PairedRows {
 
   /// Writes rows and sums those after them: one at a time, as the processor foresees it, while half
   /// of the columns of both others are written.
-  template <bool kIsStreamed>
+  template <bool kIsLarge>
   [[gnu::noinline]] void pass(int64_t written, int64_t read) {
     for (int64_t r = 0; r < 2; ++r) {
       const T* const row = r < read ? x_ + (written + r) * lean_.x_step : nullptr;
       const float guess = row ? guess_at(row) : 0;
       double sum = 0, square = 0;
       for (int64_t i = 0; i < n_; i += kStretch) {
-        const WholeSums sums = stretch<kIsStreamed>(
+        const WholeSums sums = stretch<kIsLarge>(
             row ? row + i : nullptr, std::min(kStretch, n_ - i), guess, written, (r * n_ + i) / 2);
         sum += sum_of_lanes((sums.sum[0] + sums.sum[2]) + (sums.sum[1] + sums.sum[3]));
         square +=
@@ -99,7 +100,7 @@ class PairedRows {
 
   /// Sums n elements of a row, or of none, and writes n / 2 columns of two rows, or of one, which
   /// then stands for both: all of x is read before any is written.
-  template <bool kIsStreamed>
+  template <bool kIsLarge>
   [[gnu::always_inline]] WholeSums stretch(const T* row, int64_t n, float guess, int64_t written,
                                            int64_t column) const {
     const int64_t x_step = written > 1 ? lean_.x_step : 0, y_step = written > 1 ? lean_.y_step : 0;
@@ -111,10 +112,11 @@ class PairedRows {
                   first = lead_ + column;
     const T *x = x_ + first, *scale = scale_ + first, *bias = bias_ + first;
     T* y = y_ + first;
+    const bool is_streamed = kIsLarge && is_streamed_;
     WholeSums sums;
     for (int64_t i = 0; i < n; i += kStep) {
       if (row) {
-        if (kIsStreamed) prefetch(row + i + kFar), prefetch(row + i + kFar + kLine);
+        if (kIsLarge) prefetch(row + i + kFar), prefetch(row + i + kFar + kLine);
         sums.step(row + i, about, unit);
       }
       if (i >= end) continue;
@@ -126,14 +128,14 @@ class PairedRows {
         s[k] = load_wide(scale + k * kFloats, Whole{});
         b[k] = load_wide(bias + k * kFloats, Whole{});
       }
-      if (kIsStreamed)
+      if (kIsLarge)
         prefetch(x + kNear), prefetch(x + x_step + kNear), prefetch(scale + kNear),
             prefetch(bias + kNear);
 #pragma GCC unroll 4
       for (int64_t k = 0; k < 4; ++k)
         v[k] = fused(fused(v[k] - pivot[k / 2], factor[k / 2], shift[k / 2]), s[k % 2], b[k % 2]);
-      put_pair(y, v[0], v[1], kIsStreamed, false, std::true_type{});
-      put_pair(y + y_step, v[2], v[3], kIsStreamed, false, std::true_type{});
+      put_pair(y, v[0], v[1], is_streamed, false, std::true_type{});
+      put_pair(y + y_step, v[2], v[3], is_streamed, false, std::true_type{});
       x += kLine, y += kLine;
       scale += kLine, bias += kLine;
     }
@@ -166,7 +168,7 @@ class PairedRows {
   const int64_t n_;
   const T *x_, *scale_ = nullptr, *bias_ = nullptr;
   T* y_;
-  bool is_streamed_ = false;
+  bool is_large_ = false, is_streamed_ = false;  // x is read ahead; y is written past the caches
   int64_t lead_ = 0;  // elements of a row before the first line of y that is written as a whole
   float factor_[2] = {}, shift_[2] = {}, pivot_[2] = {};  // of the rows that are written
   GroupSums<kMostRows> sums_;                             // of those that are read

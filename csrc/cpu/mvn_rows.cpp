@@ -43,7 +43,8 @@ class PackedRows {
         scale_(scale, plan.scale_dtype, &kOne),
         bias_(bias, plan.bias_dtype, &kZero),
         sums_(plan, x_),
-        is_streamed_(streams()),
+        is_large_(is_large()),
+        is_streamed_(is_large_ && x_ != y_),
         shared_scale_(scale_, plan, &MvnAxis::scale, head()),
         shared_bias_(bias_, plan, &MvnAxis::bias, head()),
         chunks_(sums_.chunks()),
@@ -55,7 +56,7 @@ class PackedRows {
              : is_long     ? std::clamp<int64_t>(kLongBatchBytes / row_bytes, 1, kMostLongRows)
                            : std::clamp<int64_t>(kBatchBytes<T> / row_bytes, 1, kMostRows);
     columns_ = is_long && batch_ > 1 ? kColumns : plan.group_size;
-    const bool is_read_ahead = is_streamed_ && plan.kept_rank == 1 && sums_.is_in_one_piece() &&
+    const bool is_read_ahead = is_large_ && plan.kept_rank == 1 && sums_.is_in_one_piece() &&
                                row_bytes <= kMostAhead<T>;
     ahead_ = is_read_ahead ? plan.kept[0].x * batch_ : 0;
   }
@@ -114,9 +115,12 @@ class PackedRows {
                                          : 1;
     lean.columns = columns_;
     lean.is_streamed = is_streamed_;
-    lean.is_read_ahead = kIsHalf<T> ? ahead_ != 0 : is_streamed_ && !are_in_turns;
+    lean.is_read_ahead = kIsHalf<T> ? ahead_ != 0 : is_large_ && !are_in_turns;
     if constexpr (kIsHalf<T> && kFloats == 16)
-      if (WidenedRows<T>::suit(lean)) return WidenedRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
+      if (WidenedRows<T>::suit(lean)) {
+        lean.is_streamed = is_large_;  // x's lines were read a few rows ago
+        return WidenedRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
+      }
     LeanRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
   }
 
@@ -126,7 +130,9 @@ class PackedRows {
     return plan_.group_size * int64_t(sizeof(T)) % 64 ? -1 : to_line(y_);
   }
 
-  bool streams() const {
+  /// Whether x is read ahead, and y written past the caches. Where it is x it is not, as lines that
+  /// were just read cost least where they are.
+  bool is_large() const {
     const int64_t piece = inner_.size * int64_t(sizeof(T));
     const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y_) == 0,
                is_run = may_be_lean() && plan_.kept[0].y == plan_.group_size;
@@ -325,7 +331,7 @@ class PackedRows {
   T* y_;
   Parameter<T> scale_, bias_;
   PackedSums<T> sums_;
-  bool is_streamed_;
+  bool is_large_, is_streamed_;
   SharedRow<T> shared_scale_, shared_bias_;
   int64_t chunks_;
   bool is_converted_;        // scale or bias, for every batch
