@@ -53,12 +53,14 @@ class PairedRows {
     int64_t written = 0, read = std::min<int64_t>(count, 2);
     for (; written + read > 0; count -= written) {
       is_large_ ? pass<true>(written, read) : pass<false>(written, read);
+      for (int64_t r = 0; lead_ && r < written; ++r) write_ends(r);
       x_ += written * lean_.x_step;
       y_ += written * lean_.y_step;
       if (read) find_formulas(read);
       written = read;
       read = std::clamp<int64_t>(count - written, 0, 2);
     }
+    if (has_end_) std::memcpy(y_ + lead_ - kLine, seam_, size_t(kLine - lead_) * sizeof *y_);
   }
 
   /// Writes rows and sums those after them: one at a time, as the processor foresees it, while half
@@ -80,21 +82,33 @@ class PairedRows {
       sums_.sum[r] = sum;
       sums_.square[r] = square;
     }
-    for (int64_t r = 0; lead_ && r < written; ++r) {
-      write_part(r, 0, lead_);
-      write_part(r, n_ - kLine + lead_, n_);
-    }
   }
 
-  /// Elements [i, end) of row r, which share their lines of y with other rows.
-  [[gnu::noinline]] void write_part(int64_t r, int64_t i, int64_t end) const {
-    const T* const x = x_ + r * lean_.x_step;
+  /// The ends of row r. Where rows follow each other they share lines of y, which are written as
+  /// wholes: memory would be read for each that is not.
+  [[gnu::noinline]] void write_ends(int64_t r) {
     T* const y = y_ + r * lean_.y_step;
-    for (; i < end; i += kFloats) {
+    const int64_t rest = kLine - lead_;
+    find_part(r, 0, lead_, seam_ + rest);
+    if (!has_end_)
+      std::memcpy(y, seam_ + rest, size_t(lead_) * sizeof *y);
+    else if (is_streamed_)
+      stream_vector(y - rest, load_vector<Vector<char>>(seam_));
+    else
+      store_vector(y - rest, load_vector<Vector<char>>(seam_));
+    find_part(r, n_ - rest, n_, seam_);
+    has_end_ = lean_.y_step == n_;
+    if (!has_end_) std::memcpy(y + n_ - rest, seam_, size_t(rest) * sizeof *y);
+  }
+
+  /// The results of elements [i, end) of row r.
+  void find_part(int64_t r, int64_t i, int64_t end, T* to) const {
+    const T* const x = x_ + r * lean_.x_step;
+    for (; i < end; i += kFloats, to += kFloats) {
       const Partial m{std::min(kFloats, end - i)};
       const Floats v = fused(load_wide(x + i, m) - broadcast(pivot_[r]), broadcast(factor_[r]),
                              broadcast(shift_[r]));
-      store_narrow(y + i, fused(v, load_wide(scale_ + i, m), load_wide(bias_ + i, m)), m);
+      store_narrow(to, fused(v, load_wide(scale_ + i, m), load_wide(bias_ + i, m)), m);
     }
   }
 
@@ -169,9 +183,11 @@ class PairedRows {
   const T *x_, *scale_ = nullptr, *bias_ = nullptr;
   T* y_;
   bool is_large_ = false, is_streamed_ = false;  // x is read ahead; y is written past the caches
-  int64_t lead_ = 0;  // elements of a row before the first line of y that is written as a whole
+  bool has_end_ = false;  // seam_ begins with a row's end that is still to be written
+  int64_t lead_ = 0;      // elements of a row before the first line of y that is written as a whole
   float factor_[2] = {}, shift_[2] = {}, pivot_[2] = {};  // of the rows that are written
   GroupSums<kMostRows> sums_;                             // of those that are read
+  alignas(64) T seam_[kLine];                             // the end of a row, the next one's begin
 };
 
 }  // namespace

@@ -56,8 +56,8 @@ class PackedRows {
              : is_long     ? std::clamp<int64_t>(kLongBatchBytes / row_bytes, 1, kMostLongRows)
                            : std::clamp<int64_t>(kBatchBytes<T> / row_bytes, 1, kMostRows);
     columns_ = is_long && batch_ > 1 ? kColumns : plan.group_size;
-    const bool is_read_ahead = is_large_ && plan.kept_rank == 1 && sums_.is_in_one_piece() &&
-                               row_bytes <= kMostAhead<T>;
+    const bool is_read_ahead =
+        is_large_ && plan.kept_rank == 1 && sums_.is_in_one_piece() && row_bytes <= kMostAhead<T>;
     ahead_ = is_read_ahead ? plan.kept[0].x * batch_ : 0;
   }
 
