@@ -3,6 +3,7 @@ one clear line where what it takes is missing."""
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import re
@@ -22,14 +23,16 @@ def built(folder: Path, **variables: str) -> Path:
     if importlib.util.find_spec("setuptools") is None:
         pytest.skip("setuptools is not installed")
     command = [sys.executable, "setup.py", "-q", "egg_info", "--egg-base", str(folder)]
-    done = subprocess.run(
-        [*command, "sdist", "--dist-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "CUDML_CUDA": "off", **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    with (ROOT / "setup.py").open() as file:  # setuptools works in a folder of the tree
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [*command, "sdist", "--dist-dir", str(folder)],
+            cwd=ROOT,
+            env={**os.environ, "CUDML_CUDA": "off", **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
     assert done.returncode == 0, done.stderr
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as file:
