@@ -1,5 +1,7 @@
-"""Runs pytest with `cudml._simt` built under a sanitizer: python tests/sanitized.py asan|tsan …
+"""Runs pytest with a module built under a sanitizer: python tests/sanitized.py asan|tsan|core …
 
+asan and tsan are builds of `cudml._simt`, core is `cudml._core` under AddressSanitizer. asan and
+core have UndefinedBehaviorSanitizer with them.
 The sanitizer's library must be the first that the process loads, so pytest runs in a process of
 its own. Reports go to files, because pytest keeps what a test prints; they are shown at the end,
 and one alone makes the run fail.
@@ -10,18 +12,45 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
 import simt_build
 
-LIBRARY = {"asan": "libasan.so", "tsan": "libtsan.so"}
+LIBRARY = {"asan": "libasan.so", "tsan": "libtsan.so", "core": "libasan.so"}
+BUILD_CORE = (
+    "import sys; sys.path.append('tools'); import native_build\n"
+    "print(native_build.build('_core', 'address,undefined'))"
+)
 
 
 def file_of(library: str) -> str:
     """Where the compiler has this library."""
     command = [*simt_build.native_build().compiler(), f"-print-file-name={library}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def core_folder() -> str:
+    """A folder with the package as it is, but `_core` under the sanitizer, which is built."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD_CORE],
+        cwd=simt_build.ROOT,
+        env=simt_build.ordinary_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    module = Path(done.stdout.splitlines()[-1])
+    package = module.parent / "python" / "cudml"
+    package.mkdir(parents=True, exist_ok=True)
+    for link in package.iterdir():
+        link.unlink()
+    for part in (simt_build.ROOT / "python" / "cudml").iterdir():
+        if part.suffix != ".so":
+            (package / part.name).symlink_to(part)
+    (package / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}").symlink_to(module)
+    return str(package.parent)
 
 
 def options(logs: str = "") -> dict[str, str]:
@@ -35,12 +64,15 @@ def options(logs: str = "") -> dict[str, str]:
 
 
 def environment(variant: str, logs: str) -> dict[str, str]:
-    """Variables of a process that may import this variant of cudml._simt."""
+    """Variables of a process that may import this variant."""
     # libstdc++ too: the sanitizer looks for its exceptions' functions when it starts.
     libraries = [file_of(LIBRARY[variant]), file_of("libstdc++.so.6")]
+    paths = [core_folder()] if variant == "core" else []
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
     return {
         **os.environ,
-        "CUDML_SIMT_VARIANT": variant,
+        **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}),
+        "CUDML_SIMT_VARIANT": "plain" if variant == "core" else variant,
         "LD_PRELOAD": " ".join(libraries),
         "PYTHONMALLOC": "malloc",
         # Threads of libraries that were not built with the sanitizer would be reported.
@@ -50,7 +82,8 @@ def environment(variant: str, logs: str) -> dict[str, str]:
 
 
 def main(variant: str, words: list[str]) -> int:
-    simt_build.built(variant)
+    if variant != "core":
+        simt_build.built(variant)
     with tempfile.TemporaryDirectory() as logs:
         command = [sys.executable, "-m", "pytest", *words]
         status = subprocess.run(command, env=environment(variant, logs)).returncode

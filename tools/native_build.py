@@ -222,6 +222,19 @@ def nvcc_command(cuda):
     return [python, ROOT / "tools" / "kernel_report.py", "compile", cuda.nvcc]
 
 
+def sanitized_core_ninja(folder, sanitize):
+    """The product without kernels under a sanitizer, with one table of loops, on x86-64 the v3."""
+    watched = [f"-fsanitize={sanitize}", *SANITIZED]
+    command = [*compiler(), *COMMON, "-O1", *GXX, *watched]
+    ninja = Ninja()
+    plain_rules(ninja, folder, command, facts_of("_core", "left out of this build"))
+    for source in sources("cuda"):
+        ninja.compile("cpp", source)
+    cpu_rules(ninja, command, {"base": X86_LEVELS["v3"] if is_x86_64() else []})
+    link_rule(ninja, [*compiler(), watched[0]], [], ["-lpthread"])
+    return ninja
+
+
 def core_ninja(folder):
     """The product: every instruction set of the CPU, and kernels where there is a toolkit."""
     cxx, (cuda, why) = compiler(), toolkit()
@@ -296,7 +309,8 @@ def simt_host_rules(ninja, folder, command):
 def folder_of(name, sanitize=""):
     """Where a module's objects are, and the module itself until it is installed."""
     tag = f"{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
-    kind = "" if name == "_core" else f"-{sanitize.replace(',', '-') or 'plain'}"
+    watched = sanitize.replace(",", "-")
+    kind = "" if name == "_core" and not watched else f"-{watched or 'plain'}"
     return ROOT / "build" / f"{name}{kind}-{tag}"
 
 
@@ -328,14 +342,17 @@ def locked(name):
 def build(name, sanitize="", targets=()):
     """Builds `cudml.<name>`, "_core" or "_simt", or of it only `targets`; returns its file."""
     check_tools()
-    if sanitize and (name != "_simt" or sanitize not in ("address,undefined", "thread")):
+    if sanitize not in ("", "address,undefined", *(["thread"] if name == "_simt" else [])):
         raise SystemExit(f'CUDML_SANITIZE is "{sanitize}"; it must be address,undefined or thread')
     for other, objects in taken(sanitize).items() if name == "_simt" else ():
         build(*other, objects)
     folder = folder_of(name, sanitize)
     with locked(folder.name):
         folder.mkdir(parents=True, exist_ok=True)
-        ninja = core_ninja(folder) if name == "_core" else simt_ninja(folder, sanitize)
+        if name == "_simt":
+            ninja = simt_ninja(folder, sanitize)
+        else:
+            ninja = sanitized_core_ninja(folder, sanitize) if sanitize else core_ninja(folder)
         ninja.write(folder)
         jobs = ["-j", os.environ["MAX_JOBS"]] if os.environ.get("MAX_JOBS") else []
         command = [sys.executable, "-m", "ninja", "-C", str(folder), *jobs, *targets]

@@ -6,6 +6,7 @@
 #include "bindings/descriptors.h"
 #include "bindings/operators.h"
 #include "bindings/text.h"
+#include "core/float_state.h"
 #include "cuda/device.h"
 #include "directml/lower.h"
 

@@ -33,12 +33,12 @@ class Setup:
         """The module built under AddressSanitizer and UndefinedBehaviorSanitizer."""
         import sanitized
 
-        return Setup(sanitized.core_environment())
+        return Setup(sanitized.environment("core", ""))
 
     def variables(self, more: dict[str, str]) -> dict[str, str]:
-        paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        path = os.pathsep.join(paths)
-        return {**os.environ, **self.environment, **more, "PYTHONPATH": path}
+        found = {**os.environ, **self.environment, **more}
+        paths = [str(HERE), str(HERE.parent), *filter(None, [found.get("PYTHONPATH")])]
+        return {**found, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 class Lane:

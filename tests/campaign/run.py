@@ -33,6 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--case", metavar="SEED:NUMBER", help="this case of the family alone")
     parser.add_argument("--problem", metavar="JSON", help="this problem alone")
+    parser.add_argument("--stop-at-once", action="store_true", help="end at the first finding")
     parser.add_argument("--asan", action="store_true", help="the module under AddressSanitizer")
     return parser.parse_args()
 
@@ -49,7 +50,7 @@ def one_family(a: argparse.Namespace, family: str, seconds: float, setup: Setup)
         while any(lane.poll() for lane in lanes):
             row.take(lanes, time.time() - begin)
             progress.show(row)
-            if a.calls and row.calls >= a.calls:
+            if (a.calls and row.calls >= a.calls) or (a.stop_at_once and row.faults):
                 for lane in lanes:
                     lane.stop()
             time.sleep(0.2)
@@ -90,7 +91,12 @@ def main() -> int:
         print(fault or "nothing is wrong")
         return bool(fault)
     families = draw.FAMILIES if a.family == "all" else (a.family,)
-    rows = [one_family(a, family, a.seconds / len(families), setup) for family in families]
+    rows = []
+    for family in families:
+        rows.append(one_family(a, family, a.seconds / len(families), setup))
+        if a.stop_at_once and rows[-1].faults:
+            print(rows[-1].faults[0])
+            return 1
     for row in rows:
         for number, fault in row.faults[:5]:
             case = f"{row.seed}:{number}"

@@ -1,0 +1,262 @@
+"""Plants one fault at a time in the C++ code and runs the tests that reach it.
+
+python tests/campaign/mutate.py --sample 300 --seed 1 works in a copy of the tree under build/, in
+which one instruction set is built with -O1. What is not caught is reported with file and line. A
+run that was cut off goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from mutants import Mutant, drawn
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TREE = ROOT / "build" / "mutants"
+BROKEN = TREE / "broken.json"  # tests that the unchanged tree fails, built as it is here
+SOUND = TREE / "sound.so"  # the module without a fault
+COPIED = ("csrc", "python", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "README.md")
+CPU_SECONDS = 600  # of one step; more is an endless loop
+MEMORY = 12 << 30
+BUILD = """
+import sys, sysconfig, shutil, pathlib
+sys.path.insert(0, 'tools')
+import native_build as n
+n.is_x86_64 = lambda: False
+n.FLAGS_OF = {}
+n.LEAN, n.GXX = ['-O1'], [*n.GXX, '-O1', '-w']
+n.BINDINGS_UNITS = len(n.sources('bindings'))
+target = pathlib.Path('python/cudml/_core' + sysconfig.get_config_var('EXT_SUFFIX'))
+made = n.build('_core')
+target.unlink(missing_ok=True)  # a new file: another process may have the old one mapped
+shutil.copyfile(made, target)
+"""
+# Which tests reach a file, by the beginning of its name; the short ones of each first.
+FAMILIES = {
+    "pool": ("pool", "examples", "empty", "float_state", "threads", "isa"),
+    "pad": ("pad", "examples", "empty", "border"),
+    "mvn": ("mvn", "activation", "examples", "empty", "accuracy"),
+}
+BINDINGS = (
+    "arrays_", "arguments", "errors", "signatures", "plan_cache", "compiled", "explain", "log",
+    "pool_arguments", "directml_call", "process", "float_state", "pool_refusals", "pad_refusals",
+    "mvn_refusals", "activation_refusals",
+)  # fmt: skip
+PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header"]
+PYTEST += ["--tb=line", "--backend", "cpu"]
+VERIFIED: set[str] = set()  # tests that have caught a fault and pass without one
+OF_NAME = (
+    (r"csrc/directml/", ("directml",)),
+    (r"csrc/bindings/.*(directml|descriptors|compiled)", ("directml", *BINDINGS)),
+    (r"csrc/bindings/", BINDINGS),
+    (r"/pool_grad", ("pool_grad", "examples", "empty", "pool_threads", "pool_refusals", "threads")),
+    (r"/(pool|reducer)", (*FAMILIES["pool"], "pool_grad")),
+    (r"/(pad|border)", FAMILIES["pad"]),
+    (r"/(mvn|moments|activation|elementary)", (*FAMILIES["mvn"], "directml_call")),
+    (r"", (*FAMILIES["pool"], *FAMILIES["pad"], *FAMILIES["mvn"], "arrays_", "process")),
+)
+
+
+def tests_of(file: str) -> list[str]:
+    """The test files that reach a source file."""
+    stems = next(stems for pattern, stems in OF_NAME if re.search(pattern, file))
+    folder = TREE / "tests"
+    found = {str(p) for stem in stems for p in folder.glob(f"test_{stem}*.py")}
+    return sorted(found)
+
+
+def family_of(file: str) -> str:
+    name = Path(file).name
+    if "pool_grad" in name:
+        return "gradients"
+    for start, family in (("pad", "padding"), ("border", "padding"), ("pool", "pooling")):
+        if name.startswith(start):
+            return family
+    starts = ("mvn", "moments", "activation", "elementary")
+    return "normalization" if name.startswith(starts) else "all"
+
+
+class Runner:
+    """Runs commands in the copy of the tree, each through `prefix`."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = shlex.split(prefix)
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(TREE / "python"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CUDML_CUDA": "off",
+            "CI": "1",  # drawn tests draw the same every time
+            "CXX": os.environ.get("CXX", "c++") + " -march=x86-64-v3",
+        }
+
+    def __call__(self, command: list[str], wall: float) -> tuple[int | None, str]:
+        """The exit status, None where it took too long, and what was said."""
+        process = subprocess.Popen(
+            [*self.prefix, *command],
+            cwd=TREE,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            preexec_fn=_limits,
+            start_new_session=True,
+        )
+        try:
+            said, _ = process.communicate(timeout=wall)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.communicate()
+            return None, ""
+        return process.returncode, said
+
+
+def _limits() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def prepare(runner: Runner) -> None:
+    """Copies the tree and builds it as it is."""
+    for name in COPIED:
+        source, target = ROOT / name, TREE / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("*.so", "__pycache__", "build")
+            shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, target)
+    status, said = runner([sys.executable, "-c", BUILD], 3600)
+    if status:
+        raise SystemExit(f"the unchanged tree does not build:\n{said[-3000:]}")
+
+
+def module() -> Path:
+    """The module of the copied tree."""
+    return next((TREE / "python" / "cudml").glob("_core.*.so"))
+
+
+def is_broken(runner: Runner, said: str) -> bool:
+    """Whether the test that failed fails without a fault, too; if so it is left out from now on."""
+    found = re.search(r"^FAILED (?:\S*/)?(tests/\S+?::.+?)(?: - |$)", said, re.M)
+    known = json.loads(BROKEN.read_text())
+    if not found or found[1] in VERIFIED:
+        return False
+    target = module()
+    kept = target.with_suffix(".kept")
+    target.rename(kept)
+    shutil.copyfile(SOUND, target)
+    status, _ = runner([*PYTEST, found[1]], 420)
+    kept.replace(target)
+    VERIFIED.add(found[1])
+    if status == 0:
+        return False
+    BROKEN.write_text(json.dumps([*known, found[1]]))
+    print(f"left out, it fails without a fault in this build: {found[1]}", flush=True)
+    return True
+
+
+def steps(file: str, thorough: bool) -> list[tuple[str, list[str]]]:
+    """What looks for the fault: short tests, random calls, and all tests that reach the file."""
+    chosen = tests_of(file)
+    pytest = [*PYTEST]
+    pytest += [word for test in json.loads(BROKEN.read_text()) for word in ("--deselect", test)]
+    random = [sys.executable, "tests/campaign/run.py", "--seconds", "60", "--seed", "3"]
+    random += ["--calls", "20000", "--family", family_of(file), "--stop-at-once"]
+    if "csrc/directml" in file:
+        return [("tests", [*pytest, *chosen])]
+    found = [("tests", [*pytest, "-m", "core", *chosen]), ("random calls", random)]
+    return [*found, ("all tests", [*pytest, *chosen])] if thorough else found
+
+
+def verdict(runner: Runner, m: Mutant, thorough: bool) -> dict[str, Any]:
+    """Plants a fault, builds, and runs the steps until one fails; mends the file."""
+    path, begin = TREE / m.file, time.time()
+    text = path.read_text()
+    result: dict[str, Any] = {**m.__dict__, "status": "survived", "by": ""}
+    path.write_text(m.applied(text))
+    try:
+        status, _ = runner([sys.executable, "-c", BUILD], 900)
+        if status != 0:
+            return {**result, "status": "no mutant", "seconds": round(time.time() - begin)}
+        for name, command in steps(m.file, thorough):
+            status, said = runner(command, 600)
+            while status == 1 and name != "random calls" and is_broken(runner, said):
+                status, said = runner(dict(steps(m.file, thorough))[name], 600)
+            if status not in (0, 5):  # 5: no such test
+                lines = [line for line in said.splitlines() if "FAILED" in line or "Error" in line]
+                why = "stood still" if status is None else (lines or [f"status {status}"])[-1]
+                result |= {"status": "caught", "by": name, "how": why[:160]}
+                break
+    finally:
+        path.write_text(text)
+    return {**result, "seconds": round(time.time() - begin)}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    count = Counter(r["status"] for r in results)
+    tried = count["caught"] + count["survived"]
+    by = Counter(r["by"] for r in results if r["status"] == "caught")
+    kinds = sorted({r["kind"] for r in results})
+    lines = [f"{'kind':14} {'caught':>7} {'survived':>9} {'no mutant':>10}"]
+    for kind in kinds:
+        c = Counter(r["status"] for r in results if r["kind"] == kind)
+        lines.append(f"{kind:14} {c['caught']:7} {c['survived']:9} {c['no mutant']:10}")
+    share = 100 * count["caught"] / tried if tried else 0.0
+    lines.append(f"{tried} mutants, {count['caught']} caught ({share:.1f} %), {dict(by)}")
+    for r in results:
+        if r["status"] == "survived":
+            where = f"{r['file']}:{r['line']}:{r['column']}"
+            lines.append(f"survived: {where} {r['kind']}: {r['old']!r} → {r['new']!r}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, prog="python tests/campaign/mutate.py")
+    parser.add_argument("--sample", type=int, default=20, help="how many faults")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="*", metavar="GLOB", help="of files with such a name")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.json")
+    parser.add_argument("--prefix", default="", help="a command through which every step runs")
+    parser.add_argument("--thorough", action="store_true", help="all tests, not the short ones")
+    parser.add_argument("--show", action="store_true", help="only show the results so far")
+    a = parser.parse_args()
+    results = json.loads(a.results.read_text()) if a.results.exists() else []
+    if a.show:
+        print(table(results))
+        return 0
+    TREE.mkdir(parents=True, exist_ok=True)
+    runner = Runner(a.prefix)
+    prepare(runner)
+    shutil.copyfile(module(), SOUND)
+    if not BROKEN.exists():
+        BROKEN.write_text("[]")
+    known = {(r["file"], r["line"], r["column"], r["new"]) for r in results}
+    chosen = drawn(ROOT, a.only, a.sample, a.seed)
+    for i, m in enumerate(chosen, 1):
+        if (m.file, m.line, m.column, m.new) in known:
+            continue
+        results.append(verdict(runner, m, a.thorough))
+        a.results.write_text(json.dumps(results, indent=1, ensure_ascii=False))
+        r, share = results[-1], "#" * (30 * i // len(chosen))
+        print(f"[{share:30}] {i}/{len(chosen)} {r['status']:9} {r['by']:12} {r['seconds']:4} s "
+              f"{m.name}", flush=True)  # fmt: skip
+    print(table(results))
+    return any(r["status"] == "survived" for r in results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
