@@ -41,6 +41,7 @@ class Progress:
     def __init__(self, family: str, seconds: float) -> None:
         self.family, self.total, self.shown = family, seconds, -10.0
         self.bar: Any = None
+        self.told = 0  # findings
         if tqdm and sys.stderr.isatty():
             self.bar = tqdm(total=round(seconds), unit="s", desc=family)
 
@@ -52,6 +53,9 @@ class Progress:
             self.bar.close()
 
     def show(self, row: Row) -> None:
+        for number, fault in row.faults[self.told :]:
+            print(f"{row.family} {row.seed}:{number} {fault}", file=sys.stderr, flush=True)
+        self.told = len(row.faults)
         if self.bar is not None:
             self.bar.n = min(round(row.seconds), self.bar.total)
             self.bar.set_postfix_str(row.words())
