@@ -9,13 +9,14 @@ import pytest
 
 import cudml
 from backends import current
+from layouts import dtype_of
 
 # Operator, its arguments from arrays of these sizes, and the sizes of the result.
 Case = tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]
 
 
 def zeros(*sizes: int, dtype: str = "float32") -> np.ndarray:
-    return np.zeros(sizes, dtype)
+    return np.zeros(sizes, dtype_of(dtype))
 
 
 def cases(n: int, c: int, dtype: str) -> list[Case]:
@@ -47,6 +48,56 @@ def test_empty_batches(sizes: tuple[int, int], dtype: str) -> None:
         moved = [backend.to(a) if isinstance(a, np.ndarray) else a for a in args]
         y = backend.call(op, *moved, **how)
         assert tuple(y.shape) == shape, op
+
+
+def elsewhere(dtype: str) -> list[Case]:
+    """Empty dimensions in every place that permits them, and what comes with an output."""
+    x, g = zeros(3, 6, 0, 7, dtype=dtype), zeros(3, 2, 0, 3, dtype=dtype)
+    how = {"window_size": 3, "strides": 2, "axes": (1, 3)}
+    one = zeros(3, 1, 1, 7, dtype=dtype)
+    found: list[Case] = [
+        (op, (x,), dict(how), g.shape) for op in ("max_pooling", "average_pooling", "lp_pooling")
+    ]
+    found += [
+        ("max_pooling", (x, 1), {"axes": (0, 1, 3), "output_sizes": (3, 6, 7)}, x.shape),
+        ("average_pooling", (x,), {**how, "include_padding": True, "end_padding": 2}, (3, 3, 0, 4)),
+        ("max_pooling_grad", (x, g), dict(how), x.shape),
+        ("average_pooling_grad", (g, x.shape), dict(how), x.shape),
+        ("average_pooling_grad", (g, x.shape), {**how, "include_padding": True}, x.shape),
+    ]
+    for mode in ("constant", "edge", "reflection", "symmetric", "wrap"):
+        found.append(("padding", (x, (1, 0, 0, 9), (0, 8, 0, 1)), {"mode": mode}, (4, 14, 0, 17)))
+    for axes in ((), 0, (3,), (0, 1), (0, 1, 3)):
+        more = {"scale": x, "bias": one} if axes else {"use_mean": False, "activation": "tanh"}
+        found.append(("mean_variance_normalization", (x,), {"axes": axes, **more}, x.shape))
+    return found
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-TEN-4")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_empty_dimensions_elsewhere(dtype: str) -> None:
+    backend = current()
+    for op, args, how, shape in elsewhere(dtype):
+        moved = [backend.to(a) if isinstance(a, np.ndarray) else a for a in args]
+        named = {k: backend.to(v) if isinstance(v, np.ndarray) else v for k, v in how.items()}
+        assert tuple(backend.call(op, *moved, **named).shape) == shape, (op, how)
+        if backend.name == "cpu":
+            out = np.zeros(shape, dtype_of(dtype))
+            assert getattr(cudml, op)(*args, **how, out=out) is out, (op, how)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-TEN-4")
+@pytest.mark.parametrize("index_dtype", ["uint32", "int64"])
+def test_empty_indices(index_dtype: str) -> None:
+    backend = current()
+    x = backend.to(zeros(2, 0, 6, 7, dtype="int16"))
+    y, indices = backend.call("max_pooling", x, 2, 2, return_indices=True, index_dtype=index_dtype)
+    assert tuple(y.shape) == tuple(indices.shape) == (2, 0, 3, 3)
+    assert backend.back(indices).dtype == index_dtype
 
 
 @pytest.mark.core

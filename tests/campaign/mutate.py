@@ -247,7 +247,7 @@ def main() -> int:
     if not BROKEN.exists():
         BROKEN.write_text("[]")
     known = {(r["file"], r["line"], r["column"], r["new"]) for r in results}
-    chosen = drawn(ROOT, a.only, a.sample, a.seed)
+    chosen = drawn(TREE, a.only, a.sample, a.seed)
     for i, m in enumerate(chosen, 1):
         if (m.file, m.line, m.column, m.new) in known:
             continue
