@@ -52,7 +52,10 @@ class PairedRows {
   void run(int64_t count) {
     int64_t written = 0, read = std::min<int64_t>(count, 2);
     for (; written + read > 0; count -= written) {
-      is_large_ ? pass<true>(written, read) : pass<false>(written, read);
+      if (!is_large_)
+        pass<false, false>(written, read);
+      else
+        is_streamed_ ? pass<true, true>(written, read) : pass<true, false>(written, read);
       for (int64_t r = 0; lead_ && r < written; ++r) write_ends(r);
       x_ += written * lean_.x_step;
       y_ += written * lean_.y_step;
@@ -65,14 +68,14 @@ class PairedRows {
 
   /// Writes rows and sums those after them: one at a time, as the processor foresees it, while half
   /// of the columns of both others are written.
-  template <bool kIsLarge>
+  template <bool kIsLarge, bool kIsStreamed>
   [[gnu::noinline]] void pass(int64_t written, int64_t read) {
     for (int64_t r = 0; r < 2; ++r) {
       const T* const row = r < read ? x_ + (written + r) * lean_.x_step : nullptr;
       const float guess = row ? guess_at(row) : 0;
       double sum = 0, square = 0;
       for (int64_t i = 0; i < n_; i += kStretch) {
-        const WholeSums sums = stretch<kIsLarge>(
+        const WholeSums sums = stretch<kIsLarge, kIsStreamed>(
             row ? row + i : nullptr, std::min(kStretch, n_ - i), guess, written, (r * n_ + i) / 2);
         sum += sum_of_lanes((sums.sum[0] + sums.sum[2]) + (sums.sum[1] + sums.sum[3]));
         square +=
@@ -114,7 +117,7 @@ class PairedRows {
 
   /// Sums n elements of a row, or of none, and writes n / 2 columns of two rows, or of one, which
   /// then stands for both: all of x is read before any is written.
-  template <bool kIsLarge>
+  template <bool kIsLarge, bool kIsStreamed>
   [[gnu::always_inline]] WholeSums stretch(const T* row, int64_t n, float guess, int64_t written,
                                            int64_t column) const {
     const int64_t x_step = written > 1 ? lean_.x_step : 0, y_step = written > 1 ? lean_.y_step : 0;
@@ -126,7 +129,6 @@ class PairedRows {
                   first = lead_ + column;
     const T *x = x_ + first, *scale = scale_ + first, *bias = bias_ + first;
     T* y = y_ + first;
-    const bool is_streamed = kIsLarge && is_streamed_;
     WholeSums sums;
     for (int64_t i = 0; i < n; i += kStep) {
       if (row) {
@@ -148,8 +150,8 @@ class PairedRows {
 #pragma GCC unroll 4
       for (int64_t k = 0; k < 4; ++k)
         v[k] = fused(fused(v[k] - pivot[k / 2], factor[k / 2], shift[k / 2]), s[k % 2], b[k % 2]);
-      put_pair(y, v[0], v[1], is_streamed, false, std::true_type{});
-      put_pair(y + y_step, v[2], v[3], is_streamed, false, std::true_type{});
+      put_pair(y, v[0], v[1], kIsStreamed, false, std::true_type{});
+      put_pair(y + y_step, v[2], v[3], kIsStreamed, false, std::true_type{});
       x += kLine, y += kLine;
       scale += kLine, bias += kLine;
     }
