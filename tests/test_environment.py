@@ -54,6 +54,7 @@ WRONG = {
         WHOLE.format(1, 1024),
         ("abc", "0", "1025", "-1", "2x", " ", " 2", "+2", "1.5", "0x2", "9" * 20),
     ),
+    "CUDML_THREADS": ('it must be "auto" or "own"', ("2", "OWN", "own ", "openmp")),
     "CUDML_STREAM_BYTES": (WHOLE.format(0, 2**63 - 1), ("-3", "1e6", "64k", "inf", str(2**63))),
     "CUDML_LOG": ('it must be "debug" or "off"', ("info", "DEBUG", "1", "debug ")),
     "CUDML_KERNEL": ("it must be one of pool_", ("nonsense", "pool_generic ", "PAD_GENERIC")),

@@ -1,4 +1,4 @@
-"""The library in its process: forks, exits, interrupts, leaks, memory that runs out."""
+"""The library in its process: exits, interrupts, leaks, memory that runs out."""
 
 from __future__ import annotations
 
@@ -12,85 +12,8 @@ import numpy as np
 import pytest
 
 import cudml
-from array_support import LABELS, child, child_says, every_operator, make
-
-BIG = """
-import faulthandler, os, sys, threading, time
-import numpy as np
-import cudml
-faulthandler.dump_traceback_later(50, exit=True)
-x = np.random.default_rng(0).standard_normal((8, 8, 256, 256), dtype=np.float32)
-def big():
-    a = cudml.max_pooling(x, 3, 2, 1, 1)
-    b = cudml.mean_variance_normalization(x, axes=(2, 3))
-    c = cudml.padding(x, 1, 1, mode='edge')
-    return [y.tobytes() for y in (a, b, c)]
-"""
-
-FORKS = (
-    BIG
-    + """
-mode = sys.argv[1]
-cudml.set_num_threads(2)
-stop = False
-def forever():
-    while not stop:
-        big()
-want = None if mode == 'before' else big()
-if mode == 'during':
-    worker = threading.Thread(target=forever)
-    worker.start()
-for k in range(10 if mode == 'during' else 2):
-    pid = os.fork()
-    if pid == 0:
-        got = big()
-        if k == 0 and mode == 'again':
-            grandchild = os.fork()
-            if grandchild == 0:
-                os._exit(0 if big() == want else 3)
-            if os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]):
-                os._exit(4)
-        os._exit(0 if want is None or got == want else 3)
-    deadline = time.time() + 30
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            break
-        assert time.time() < deadline, 'the child hangs'
-        time.sleep(0.002)
-    assert os.waitstatus_to_exitcode(status) == 0, status
-    if mode != 'during':
-        assert want is None or big() == want
-stop = True
-print('ok')
-"""
-)
-
-
-@pytest.mark.bug("RUN-09")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("mode", ["before", "after", "again", "during"])
-def test_forks(mode: str) -> None:
-    """Before the first call, after it, twice over, and while another thread is inside a call."""
-    done = child(FORKS, mode, PYTHONWARNINGS="ignore")
-    assert done.returncode == 0 and done.stdout.strip() == "ok", done.stdout + done.stderr
-
-
-@pytest.mark.bug("RUN-09")
-def test_workers_that_are_forked() -> None:
-    script = BIG + (
-        "import multiprocessing as mp, warnings\n"
-        "warnings.simplefilter('ignore')\n"
-        "def work(n):\n"
-        "    return float(cudml.average_pooling(x[n:n + 1], 2, 2).sum())\n"
-        "if __name__ == '__main__':\n"
-        "    want = [work(n) for n in range(8)]\n"
-        "    with mp.get_context('fork').Pool(3) as pool:\n"
-        "        assert pool.map(work, range(8)) == want\n"
-        "    print('ok')\n"
-    )
-    assert child_says(script) == "ok"
-
+from array_support import LABELS, child_says, every_operator, make
+from process_support import BIG
 
 EXITS = {
     "live objects": "",

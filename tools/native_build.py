@@ -45,7 +45,10 @@ X86_LEVELS = {
 BINDINGS_UNITS = 4
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
 CACHES = ("ccache", "sccache", "distcc")  # before the compiler's own name
-CPU_ONCE = ["dispatch.cpp", "parallel.cpp"]
+CPU_ONCE = [
+    *("arena.cpp", "dispatch.cpp", "interrupt.cpp", "openmp.cpp", "openmp_members.cpp"),
+    *("parallel.cpp", "placement.cpp", "thread_pool.cpp"),
+]
 # A sanitizer must name the kernel's line and the call that led to it.
 SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
 
@@ -240,7 +243,7 @@ def core_ninja(folder):
     cxx, (cuda, why) = compiler(), toolkit()
     archs = cuda_toolkit.architectures() if cuda else []
     command, loops = [*cxx, *COMMON, "-O2", *GXX], [*cxx, *COMMON, *LEAN, *GXX]
-    ninja, libraries = Ninja(), ["-lpthread"]
+    ninja, libraries = Ninja(), ["-lpthread", "-ldl"]
     facts = facts_of("_core", why, cuda.version if cuda else "", archs)
     levels = X86_LEVELS if is_x86_64() else {"base": []}
     plain_rules(ninja, folder, command, facts, ["-DCUDML_X86_LEVELS"] if is_x86_64() else [])

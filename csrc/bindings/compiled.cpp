@@ -205,7 +205,7 @@ namespace {
 /// own.
 class CallScratch : public Scratch {
  public:
-  CallScratch(void* given, std::mutex& own, std::vector<char>& memory, cuda::OwnedMemory& device)
+  CallScratch(void* given, std::mutex& own, HostMemory& memory, cuda::OwnedMemory& device)
       : given_(given), lock_(own, std::defer_lock), memory_(memory), device_(device) {}
 
   void* begin(int64_t bytes, void* stream) override {
@@ -215,9 +215,9 @@ class CallScratch : public Scratch {
       device_.enter(stream);
       return device_.data();
     }
-    std::vector<char>& memory = lock_.try_lock() ? memory_ : extra_;
-    if (memory.empty()) memory.resize(size_t(bytes) + kWorkspaceAlignment);
-    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    HostMemory& memory = lock_.try_lock() ? memory_ : extra_;
+    if (!memory) memory.reset(new std::byte[size_t(bytes) + kWorkspaceAlignment]);
+    const auto address = reinterpret_cast<uintptr_t>(memory.get());
     return reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) &
                                    ~(kWorkspaceAlignment - 1));
   }
@@ -231,8 +231,8 @@ class CallScratch : public Scratch {
  private:
   void* given_;
   std::unique_lock<std::mutex> lock_;
-  std::vector<char>& memory_;
-  std::vector<char> extra_;
+  HostMemory& memory_;
+  HostMemory extra_;
   cuda::OwnedMemory& device_;
 };
 

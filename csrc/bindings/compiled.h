@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <cstddef>
 
 #include <memory>
 #include <mutex>
@@ -21,6 +22,8 @@ struct CallArguments {
   std::span<PyObject* const> inputs;
   py::handle out, workspace, stream;
 };
+
+using HostMemory = std::unique_ptr<std::byte[]>;
 
 /// May be called from any number of threads.
 class CompiledOperator {
@@ -63,7 +66,7 @@ class CompiledOperator {
   Program program_;
   std::vector<Slot> inputs_, outputs_;
   std::mutex own_workspace_;
-  std::vector<char> memory_;  // behind the workspace of callers who bring none
+  HostMemory memory_;  // behind the workspace of callers who bring none
   cuda::OwnedMemory device_memory_;
 };
 

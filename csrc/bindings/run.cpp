@@ -11,6 +11,7 @@
 #include "bindings/unlocked.h"
 #include "core/check.h"
 #include "cpu/backend.h"
+#include "cpu/interrupt.h"
 #include "cuda/operator_range.h"
 
 namespace cudml::bindings {
@@ -25,7 +26,10 @@ double elements(const PoolPlan& plan) {
   for (const PoolAxis& axis : plan.axis) n *= double(axis.window);
   return n;
 }
-double elements(const PoolGradPlan& plan) { return elements(plan.forward); }
+double elements(const PoolGradPlan& plan) {
+  return elements(plan.forward) +
+         double(plan.compulsory_bytes()) / double(size_of(plan.forward.dtype));
+}
 double elements(const PadPlan& plan) { return double(plan.compulsory_bytes()) / plan.item_size; }
 double elements(const MvnPlan& plan) { return 8 * double(plan.groups) * double(plan.group_size); }
 
@@ -172,11 +176,19 @@ cuda::Choice Program::choice_for(const Operands& operands) const {
 }
 
 void Program::run_on_cpu(const Operands& operands, Scratch& scratch) const {
-  std::optional<Unlocked> unlocked;
-  if (is_long_) unlocked.emplace();
-  Held memory(scratch, workspace_bytes_, nullptr);
-  std::visit([&](const auto& p) { run_cpu(p, operands, memory.data); }, plan_);
-  memory.end();
+  const auto run = [&] {
+    Held memory(scratch, workspace_bytes_, nullptr);
+    std::visit([&](const auto& p) { run_cpu(p, operands, memory.data); }, plan_);
+    memory.end();
+  };
+  if (!is_long_) return run();
+  try {
+    Unlocked unlocked;
+    const Interruptible interruptible(unlocked);
+    run();
+  } catch (const cpu::Interrupted&) {
+    throw py::error_already_set();
+  }
 }
 
 void Program::run_on_cuda(const Call& call, const Operands& operands, Scratch& scratch) const {

@@ -1,8 +1,13 @@
-// Work without the interpreter lock.
+// Work without the interpreter lock, and how it ends early.
 #pragma once
 
 #include <pybind11/pybind11.h>
 #include <unistd.h>
+
+#include <optional>
+
+#include "core/first_thread.h"
+#include "cpu/interrupt.h"
 
 namespace cudml::bindings {
 
@@ -24,8 +29,30 @@ class Unlocked {
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
+  /// Has the interpreter run the handlers of signals that have come in, which it does on its first
+  /// thread only. True where one of them raises: Python's error is set then.
+  bool is_interrupted() {
+    PyEval_RestoreThread(state_);
+    const bool is = PyErr_CheckSignals() != 0;
+    state_ = PyEval_SaveThread();
+    return is;
+  }
+
  private:
   PyThreadState* state_;
+};
+
+/// Lets signals end what this thread works on: cpu::Interrupted then leaves it.
+class Interruptible {
+ public:
+  explicit Interruptible(Unlocked& unlocked) {
+    if (!is_first_thread()) return;
+    watch_.emplace([](void* lock) { return static_cast<Unlocked*>(lock)->is_interrupted(); },
+                   &unlocked);
+  }
+
+ private:
+  std::optional<cpu::Watch> watch_;
 };
 
 }  // namespace cudml::bindings

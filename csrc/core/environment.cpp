@@ -42,10 +42,18 @@ bool is_logging(const char* op) {
   refuse_variable(op, "CUDML_LOG", wish, "it must be \"debug\" or \"off\"");
 }
 
+bool has_own_threads(const char* op) {
+  const std::string_view wish = environment_text("CUDML_THREADS");
+  if (wish == "own") return true;
+  if (wish.empty() || wish == "auto") return false;
+  refuse_variable(op, "CUDML_THREADS", wish, "it must be \"auto\" or \"own\"");
+}
+
 Environment read(const char* op) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   Environment found;
   found.threads = int(whole_number(op, "CUDML_NUM_THREADS", 1, kMaxThreads, found.threads));
+  found.has_own_threads = has_own_threads(op);
   found.stream_bytes = whole_number(op, "CUDML_STREAM_BYTES", 0, kAny, found.stream_bytes);
   found.is_logging = is_logging(op);
   return found;

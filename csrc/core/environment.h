@@ -11,9 +11,10 @@ constexpr int kMaxThreads = 1024;
 
 /// What the process was started with. An empty variable is not set.
 struct Environment {
-  int threads = 0;            // CUDML_NUM_THREADS, 1 to kMaxThreads; 0: not set
-  int64_t stream_bytes = -1;  // CUDML_STREAM_BYTES, from 0 on; -1: not set
-  bool is_logging = false;    // CUDML_LOG=debug
+  int threads = 0;               // CUDML_NUM_THREADS, 1 to kMaxThreads; 0: not set
+  bool has_own_threads = false;  // CUDML_THREADS=own: no other library's
+  int64_t stream_bytes = -1;     // CUDML_STREAM_BYTES, from 0 on; -1: not set
+  bool is_logging = false;       // CUDML_LOG=debug
 };
 
 /// Read once. Throws std::invalid_argument, at every call, where a variable is out of range; `op`

@@ -1,7 +1,9 @@
 // Normalization on the CPU: groups read along their own memory, in chunks that the cache holds.
 #include <memory>
 
+#include "cpu/arena.h"
 #include "cpu/families.h"
+#include "cpu/interrupt.h"
 #include "cpu/mvn_columns.h"
 #include "cpu/mvn_moments.h"
 #include "cpu/mvn_parts.h"
@@ -45,7 +47,8 @@ class Groups {
     const bool are_few = plan_.groups < 4 * num_threads() && num_threads() > 1;
     if (are_few && chunks_ > 4) return run_in_parts();
     parallel_for(plan_.groups, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Buffers<A> buffers;
+      const Room<Buffers<A>> room;
+      Buffers<A>& buffers = *room;
       Walk group(plan_.kept, plan_.kept_rank, begin);
       Rows rows = common_rows(buffers);
       const int64_t batch = std::min(kMostBatch, kChunk<A> / 2 / plan_.group_size);
@@ -129,13 +132,16 @@ class Groups {
     const Chunk head = chunk(group, 0);
     const A* x = pack(head, buffers.x);
     Moments<A> moments = moments_of(x, head.n, plan_.use_mean);
+    Pace pace;
     for (int64_t i = 1; i < chunks_; ++i) {
+      pace.add(kChunk<A>);
       const Chunk c = chunk(group, i);
       moments = merge(moments, moments_of(pack(c, buffers.x), c.n, plan_.use_mean));
     }
     const Normalizer<A> normalizer = normalizer_of(moments, plan_.use_variance, plan_.epsilon);
     if (chunks_ == 1) return normalize(head, x, normalizer, rows, buffers);
     for (int64_t i = 0; i < chunks_; ++i) {
+      pace.add(kChunk<A>);
       const Chunk c = chunk(group, i);
       normalize(c, pack(c, buffers.x), normalizer, rows, buffers);
     }
@@ -147,11 +153,11 @@ class Groups {
   void for_chunks(const Fn& fn) const {
     const int64_t tasks = plan_.groups * chunks_;
     parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Buffers<A> buffers;
+      const Room<Buffers<A>> buffers;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t g = task / chunks_;
         const Walk group(plan_.kept, plan_.kept_rank, g);
-        fn(chunk(group.offsets(), task % chunks_), task, g, buffers);
+        fn(chunk(group.offsets(), task % chunks_), task, g, *buffers);
       }
     });
   }

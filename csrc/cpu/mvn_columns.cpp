@@ -5,6 +5,8 @@
 #include <memory>
 #include <numeric>
 
+#include "cpu/arena.h"
+#include "cpu/interrupt.h"
 #include "cpu/mvn_layout.h"
 #include "cpu/mvn_parts.h"
 #include "cpu/parallel.h"
@@ -130,8 +132,8 @@ class Columns {
     const bool are_few = tasks_ < 4 * num_threads() && num_threads() > 1;
     if (are_few && parts_ > 1) return run_in_parts();
     parallel_for(tasks_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Scratch scratch;
-      for (int64_t task = begin; task < end; ++task) run_block(block(task), scratch);
+      const Room<Scratch> scratch;
+      for (int64_t task = begin; task < end; ++task) run_block(block(task), *scratch);
     });
   }
 
@@ -170,11 +172,16 @@ class Columns {
   }
 
   void run_block(const Block& b, Scratch& scratch) const {
-    ColumnMoments<A> moments;
-    for (int64_t part = 0; part < parts_; ++part)
-      moments.add(part_moments(b, part, scratch), b.width);
-    const ColumnNormalizer<A> normalizer = normalizer_for(moments, b.width);
-    for (int64_t part = 0; part < parts_; ++part) normalize(b, part, normalizer, scratch);
+    const Room<ColumnMoments<A>> moments;
+    for (int64_t part = 0; part < parts_; ++part) {
+      if (part > 0) checkpoint();
+      moments->add(part_moments(b, part, scratch), b.width);
+    }
+    const ColumnNormalizer<A> normalizer = normalizer_for(*moments, b.width);
+    for (int64_t part = 0; part < parts_; ++part) {
+      if (part > 0) checkpoint();
+      normalize(b, part, normalizer, scratch);
+    }
   }
 
   /// Few blocks of many rows: threads share each of them. The sums are the same as in run_block.
@@ -201,8 +208,8 @@ class Columns {
   template <class Fn>
   void for_parts(const Fn& fn) const {
     parallel_for(tasks_ * parts_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Scratch scratch;
-      for (int64_t i = begin; i < end; ++i) fn(block(i / parts_), i / parts_, i % parts_, scratch);
+      const Room<Scratch> scratch;
+      for (int64_t i = begin; i < end; ++i) fn(block(i / parts_), i / parts_, i % parts_, *scratch);
     });
   }
 

@@ -1,6 +1,7 @@
 // Sums over groups that are packed in memory, at least in pieces.
 #pragma once
 
+#include "cpu/interrupt.h"
 #include "cpu/mvn_parts.h"
 #include "cpu/mvn_sums.h"
 
@@ -42,7 +43,10 @@ class PackedSums {
   /// Group i of `sums`, about its guess.
   void add_group(const Offsets& group, int64_t ahead, Sums& sums, int64_t i) const {
     double sum = 0, square = 0;
-    for (int64_t c = 0; c < chunks_; ++c) add_chunk(group, c, sums.guess[i], ahead, sum, square);
+    for (int64_t c = 0; c < chunks_; ++c) {
+      add_chunk(group, c, sums.guess[i], ahead, sum, square);
+      if (c % kUnwatched == kUnwatched - 1) checkpoint();
+    }
     sums.sum[i] = sum;
     sums.square[i] = square;
   }
@@ -60,6 +64,8 @@ class PackedSums {
   }
 
  private:
+  static constexpr int64_t kUnwatched = 64;  // chunks
+
   /// Where the elements of a shortest piece stand together in x, near a position of the group.
   int64_t x_offset(const Offsets& group, int64_t position) const {
     if (x_rank_ == 1) return group.x + position;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/arena.h"
 #include "cpu/mvn_packed.h"
 #include "cpu/mvn_pairs.h"
 #include "cpu/mvn_shared.h"
@@ -31,6 +32,12 @@ constexpr int64_t kMostConvertedRows = 4;  // the same where scale or bias is co
 /// room for it.
 template <class T>
 constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
+
+/// Rows that a call may have to end in the middle of: they are gone through in parts.
+bool are_rows_huge(const MvnPlan& plan, size_t item) {
+  constexpr int64_t kHugeBytes = 64 << 20;
+  return plan.group_size * int64_t(item) >= kHugeBytes;
+}
 
 template <class T>
 class PackedRows {
@@ -62,9 +69,11 @@ class PackedRows {
   }
 
   void run() const {
-    if (plan_.groups < 4 * num_threads() && num_threads() > 1 && chunks_ > 4) return run_in_parts();
+    const bool are_few = plan_.groups < 4 * num_threads() && num_threads() > 1;
+    if ((are_few && chunks_ > 4) || are_rows_huge(plan_, sizeof(T))) return run_in_parts();
     parallel_for(plan_.groups, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Buffers buffers(*this);
+      const Room<Buffers> room(*this);
+      Buffers& buffers = *room;
       Walk group(plan_.kept, plan_.kept_rank, begin);
       if (is_lean(buffers)) return run_lean(group.offsets(), end - begin, buffers);
       for (int64_t g = begin; g < end; g += batch_)
@@ -119,7 +128,7 @@ class PackedRows {
     if constexpr (kIsHalf<T> && kFloats == 16)
       if (WidenedRows<T>::suit(lean)) {
         lean.is_streamed = is_large_;  // x's lines were read a few rows ago
-        return WidenedRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
+        return Room<WidenedRows<T>>(lean, x_ + at.x, y_ + at.y)->run(count);
       }
     LeanRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
   }
@@ -274,12 +283,12 @@ class PackedRows {
     const int64_t tasks = plan_.groups * chunks_;
     constexpr int64_t kStride = kBackBytes / int64_t(sizeof(T)) / kStretch;
     parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Buffers buffers(*this);
+      const Room<Buffers> buffers(*this);
       for (int64_t high = tasks - begin, low; high > tasks - end; high = low) {
         low = std::max({high - kStride, tasks - end, (high - 1) / chunks_ * chunks_});
         const int64_t g = low / chunks_, first = low % chunks_ * kStretch;
         normalize(offsets(g), coefficients[g], 0, first,
-                  std::min((high - low) * kStretch, plan_.group_size - first), 0, buffers);
+                  std::min((high - low) * kStretch, plan_.group_size - first), 0, *buffers);
       }
     });
   }
@@ -350,7 +359,7 @@ bool are_rows_packed(const MvnPlan& plan) {
 template <class T>
 void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
   if constexpr (kIsHalf<T> && kFloats == 16)
-    if (PairedRows<T>::suit(plan))
+    if (PairedRows<T>::suit(plan) && !are_rows_huge(plan, sizeof(T)))
       return PairedRows<T>::run(plan, static_cast<const T*>(x), static_cast<const T*>(scale),
                                 static_cast<const T*>(bias), static_cast<T*>(y));
   PackedRows<T>(plan, x, scale, bias, y).run();

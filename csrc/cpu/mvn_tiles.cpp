@@ -4,6 +4,7 @@
 #include <bit>
 #include <memory>
 
+#include "cpu/interrupt.h"
 #include "cpu/mvn_states.h"
 #include "cpu/parallel.h"
 
@@ -74,7 +75,10 @@ class Tiles {
       state.finish_surely(plan_, groups);
     }
     expand(b, state, scratch);
-    for (int64_t part = parts_; part-- > 0;) normalize(b, part, scratch);
+    for (int64_t part = parts_; part-- > 0;) {
+      if (parts_ > 1) checkpoint();
+      normalize(b, part, scratch);
+    }
   }
 
   /// Pivots from rows all over the block. As powers of two of numbers are averaged, the guess at
@@ -118,6 +122,7 @@ class Tiles {
     std::fill_n(sums.square, groups, 0.0);
     blocks_.spread(b, sums.guess, scratch.guess);
     for (int64_t part = 0; part < parts_; ++part) {
+      if (part > 0) checkpoint();
       sum_part(b, part, scratch);
       for (int64_t g = 0; g < groups; ++g) sums.sum[g] += scratch.wide_sum[g];
       for (int64_t g = 0; g < groups; ++g) sums.square[g] += scratch.wide_square[g];

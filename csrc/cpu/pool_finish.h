@@ -218,9 +218,13 @@ struct LpFinish {
 
 template <class T, class Each>
 void each_tap(const Box& box, const T* x, const Each& each) {
+  Pace pace;
   for (int64_t a = 0; a < box.count[0]; ++a)
     for (int64_t b = 0; b < box.count[1]; ++b)
-      for (int64_t c = 0; c < box.count[2]; ++c) each(double(load_as_acc(x[box.x_at(a, b, c)])));
+      for (int64_t c = 0; c < box.count[2]; ++c) {
+        each(double(load_as_acc(x[box.x_at(a, b, c)])));
+        pace.add(1);
+      }
 }
 
 /// The Lp norm of one window in the scaled form; x is the first element of its plane. Other kinds

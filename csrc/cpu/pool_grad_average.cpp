@@ -1,4 +1,5 @@
 // Gradient of average pooling on the CPU: each element gathers from the windows that cover it.
+#include "cpu/arena.h"
 #include "cpu/families.h"
 #include "cpu/pool_grad_average_rows.h"
 
@@ -40,14 +41,18 @@ class RowGather : AverageGather<T, Sum> {
   }
 
   void operator()(const Task& task) const {
-    Sum sums[kColumns], line[kColumns], counts[kColumns];
-    Phases phases(f.axis[2], task);
+    const Room<Elements<Sum, kColumns>> sum_room, line_room, count_room;
+    Sum *const sums = sum_room->at, *const line = line_room->at, *const counts = count_room->at;
+    const Room<Phases> phase_room(f.axis[2], task);
+    Phases& phases = *phase_room;
     for (int64_t i = 0; i < task.n; ++i) sums[i] = 0;
     const Reach reach = reach_of(f.axis[2], task.first, task.first + task.n - 1);
+    Pace pace;
     for (int64_t o = reach.first; o <= reach.last; o += kColumns) {
       const int64_t n = std::min(kColumns, reach.last - o + 1);
+      pace.add(kPhases * n);
       count_columns(o, n, counts);
-      join(task, o, n, counts, line);
+      join(task, o, n, counts, line, pace);
       if (phases.count > 0)
         phases.add(f.axis[2], o, n, line);
       else
@@ -68,7 +73,8 @@ class RowGather : AverageGather<T, Sum> {
     for (int64_t i = to; i < n; ++i) counts[i] = Sum(counted_at(f, 2, o + i));
   }
 
-  void join(const Task& task, int64_t o, int64_t n, const Sum* counts, Sum* line) const {
+  void join(const Task& task, int64_t o, int64_t n, const Sum* counts, Sum* line,
+            Pace& pace) const {
     for (int64_t i = 0; i < n; ++i) line[i] = 0;
     const Covers above = covers_of(f.axis[0], task.space(0));
     const Covers rows = covers_of(f.axis[1], task.space(1));
@@ -77,17 +83,18 @@ class RowGather : AverageGather<T, Sum> {
         const Sum count = Sum(counted_at(f, 0, a) * counted_at(f, 1, b));
         const T* src = grad + task.y + a * f.y.space[0] + b * f.y.space[1] + o * f.y.space[2];
         add_row(src, count, counts, n, line);
+        pace.add(n);
       }
   }
 
   void add_row(const T* src, Sum count, const Sum* __restrict counts, int64_t n,
                Sum* __restrict line) const {
-    Acc<T> room[kColumns];
-    const Acc<T>* row = room;
+    const Room<Elements<Acc<T>, kColumns>> room;
+    const Acc<T>* row = room->at;
     if constexpr (std::is_same_v<T, Acc<T>>) {
       if (f.y.space[2] == 1) row = src;
     }
-    if (row == room) load_grads<T>(room, src, f.y.space[2], n);
+    if (row == room->at) load_grads<T>(room->at, src, f.y.space[2], n);
     for (int64_t i = 0; i < n; ++i) {
       const Sum divisor = count * counts[i];  // 0 where a window sees nothing
       line[i] += divisor == 0 ? Sum{0} : Sum(row[i]) / divisor;
@@ -170,11 +177,12 @@ class LaneGather : AverageGather<T, Sum> {
     const Covers above = covers_of(f.axis[0], task.space(0));
     const Covers rows = covers_of(f.axis[1], task.space(1));
     const Covers columns = covers_of(f.axis[2], task.space(2));
+    Pace pace;
     for (int64_t a = above.first; a <= above.last; a += above.step)
       for (int64_t b = rows.first; b <= rows.last; b += rows.step) {
         const double count = double(counted_at(f, 0, a) * counted_at(f, 1, b));
         const T* src = grad + task.y + a * f.y.space[0] + b * f.y.space[1];
-        for (int64_t c = columns.first; c <= columns.last; c += columns.step)
+        for (int64_t c = columns.first; c <= columns.last; c += columns.step, pace.add(task.n))
           add(src + c * f.y.space[2], Sum(count * double(counted_at(f, 2, c))), task.n, sums);
       }
     store_sums<T>(result + task.x, plan.result.batch[1], sums, task.n);

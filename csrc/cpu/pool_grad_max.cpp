@@ -1,5 +1,6 @@
 // Gradient of max pooling on the CPU: by rows or blocks of windows that find their winners, or by a
 // scatter from winners that the forward search has written.
+#include "cpu/arena.h"
 #include "cpu/families.h"
 #include "cpu/pool_grad_blocks.h"
 #include "cpu/pool_grad_rows.h"
@@ -12,6 +13,7 @@ namespace {
 /// Sums of the elements that a task owns; they stay in the first caches.
 constexpr int64_t kSums = 8192;
 constexpr int64_t kScatterLanes = 16;
+constexpr int64_t kWindows = 1 << 16;  // of a row that are gone through at a time
 
 /// How a plane of x is cut into ranges of neighbouring elements: a unit of the plane (all of it,
 /// one slice, one row) holds `per_unit` ranges of `length` elements, the last one shorter.
@@ -57,9 +59,11 @@ class MaxScatter {
     const int64_t range = task.space(0), unit = range / ranges_.per_unit * ranges_.unit;
     const int64_t first = unit + range % ranges_.per_unit * ranges_.length;
     const int64_t length = std::min(ranges_.length, unit + ranges_.unit - first);
-    Sum sums[kSums];
+    const Room<Elements<Sum, kSums>> room;
+    Sum* const sums = room->at;
     const int64_t n = lanes_ ? task.n : 1;
     for (int64_t i = 0; i < length * n; ++i) sums[i] = 0;
+    Pace pace;
     Reach reach[3];
     reaches(first, first + length - 1, reach);
     for (int64_t a = reach[0].first; a <= reach[0].last; ++a)
@@ -67,10 +71,14 @@ class MaxScatter {
         const T* grad = grad_ + task.y + a * f_.y.space[0] + b * f_.y.space[1];
         const Index* winners =
             winners_ + task.indices + a * f_.indices.space[0] + b * f_.indices.space[1];
-        if (lanes_)
-          add_lanes(grad, winners, reach[2], uint64_t(first), uint64_t(length), n, sums);
-        else
-          add_row(grad, winners, reach[2], uint64_t(first), uint64_t(length), sums);
+        for (int64_t c = reach[2].first; c <= reach[2].last; c += kWindows) {
+          const Reach some{c, std::min(reach[2].last, c + kWindows - 1)};
+          pace.add((some.last - c + 1) * n);
+          if (lanes_)
+            add_lanes(grad, winners, some, uint64_t(first), uint64_t(length), n, sums);
+          else
+            add_row(grad, winners, some, uint64_t(first), uint64_t(length), sums);
+        }
       }
     store(task, first, length, sums);
   }

@@ -367,8 +367,8 @@ void pool_strips(const ValuePool<Op, Finish>& base, const StripShape& shape) {
   const TaskSpace space = strip_tasks(base.plan, shape);
   const bool streamed = is_streamed(base.plan.outputs() * int64_t(sizeof(*base.y)));
   parallel_for(space.count(), work_bytes(base.plan), [&](int64_t begin, int64_t end) {
-    StripPool<Op, Finish> strips(base, shape, streamed);
-    for_tasks(space, begin, end, [&](const Task& task, int64_t) { strips(task); });
+    const Room<StripPool<Op, Finish>> strips(base, shape, streamed);
+    for_tasks(space, begin, end, [&](const Task& task, int64_t) { (*strips)(task); });
   });
 }
 

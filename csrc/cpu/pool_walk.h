@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/hd.h"
+#include "cpu/interrupt.h"
 #include "ops/pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -103,6 +104,9 @@ inline void next_task(const TaskSpace& space, Task& task) {
   set_lanes(space, task);
 }
 
+/// Tasks that take long look more often themselves.
+constexpr int64_t kUnwatched = 64;
+
 /// Calls body(task, index) for tasks [begin, end).
 template <class Body>
 void for_tasks(const TaskSpace& space, int64_t begin, int64_t end, const Body& body) {
@@ -111,6 +115,7 @@ void for_tasks(const TaskSpace& space, int64_t begin, int64_t end, const Body& b
   for (int64_t i = begin;;) {
     body(task, i);
     if (++i == end) return;
+    if (i % kUnwatched == 0) checkpoint();
     next_task(space, task);
   }
 }

@@ -2,6 +2,7 @@
 // planes.
 #pragma once
 
+#include "cpu/arena.h"
 #include "cpu/pool_finish.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -57,30 +58,32 @@ class LanePool : ValuePool<Op, Finish> {
   void whole(const Task& task) const {
     const Box box = box_of(plan, task, 3);
     if (box.taps > kChain) {
-      Total totals[kChunk + kSlack];
-      piece(task, box, 0, box.taps, totals);
-      return store(task, box, totals);
+      const Room<Line<Total>> totals;
+      piece(task, box, 0, box.taps, totals->at);
+      return store(task, box, totals->at);
     }
-    Line<V> line;
-    Line<T> out;
+    const Room<Line<V>> line;
+    const Room<Line<T>> out;
     if (box.taps == 0) {
-      for (int64_t i = 0; i < task.n; ++i) store_part(op, out.at + i, all_lanes(Op::none()), 1);
+      for (int64_t i = 0; i < task.n; ++i) store_part(op, out->at + i, all_lanes(Op::none()), 1);
     } else {
-      run(task, box, 0, box.taps, line.at);
-      finish.write(op, {0, 1, task.n, 1, counted(plan, box)}, line.at, out.at,
+      checkpoint_for(box.taps * task.n);
+      run(task, box, 0, box.taps, line->at);
+      finish.write(op, {0, 1, task.n, 1, counted(plan, box)}, line->at, out->at,
                    [&](int64_t i) { return this->again(box, task.x + i); });
     }
-    put(task, out.at);
+    put(task, out->at);
   }
 
   /// Joins taps [f, end) of a window; f < end.
   void piece(const Task& task, const Box& box, int64_t f, int64_t last, Total* totals) const {
-    Line<V> joined;
+    const Room<Line<V>> joined;
     for (bool first = true; f < last; first = false) {
       const int64_t n = std::min(kChain, last - f);
-      run(task, box, f, n, joined.at);
+      checkpoint_for(n * task.n);
+      run(task, box, f, n, joined->at);
       for (int64_t i = 0; i < task.n; ++i)
-        totals[i] = first ? Total(joined.at[i]) : Op::join(totals[i], Total(joined.at[i]));
+        totals[i] = first ? Total(joined->at[i]) : Op::join(totals[i], Total(joined->at[i]));
       f += n;
     }
   }
@@ -210,6 +213,7 @@ class WindowPool : ValuePool<Op, Finish> {
   void piece(const Task& task, const Box& box, int64_t f, int64_t end, Total* total) const {
     T room[kLine];
     TapCursor at(box, f);
+    Pace pace;
     for (bool first = true; f < end; first = false) {
       const int64_t n = std::min({kLine, end - f, at.left_in_row()});
       const T* row = x + task.x + at.offset();
@@ -221,6 +225,7 @@ class WindowPool : ValuePool<Op, Finish> {
       *total = first ? joined : Op::join(*total, joined);
       at.advance(n);
       f += n;
+      pace.add(n);
     }
   }
 
@@ -259,7 +264,7 @@ class PlanePool : ValuePool<Op, Finish> {
         for (int64_t i = 0; i < task.n; i += kLanes<V>)
           store_vector(values + i, join_spans(op, plane + i * pitch, n, pitch, task.n - i));
     } else {
-      for (int64_t i = 0; i < task.n; ++i, plane += pitch)
+      for (int64_t i = 0; i < task.n; checkpoint_for(n), ++i, plane += pitch)
         values[i] = V(n <= kChain ? Total(join_span(op, plane, n)) : joined(plane, n));
     }
     T out[kChunk + kSlack];

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "cpu/arena.h"
 #include "cpu/pool_plain_folds.h"
 #include "cpu/pool_strips.h"
 #include "cpu/pool_winner_folds.h"
@@ -346,8 +347,9 @@ void winners_of_strips(const PoolPlan& plan, const Op& op, const StripShape& sha
   using T = typename Op::Element;
   const TaskSpace space = strip_tasks(plan, shape);
   parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
-    StripWinners<Op> strips(plan, op, shape, static_cast<const T*>(x), static_cast<T*>(y), indices);
-    for_tasks(space, begin, end, [&](const Task& task, int64_t) { strips(task); });
+    const Room<StripWinners<Op>> strips(plan, op, shape, static_cast<const T*>(x),
+                                        static_cast<T*>(y), indices);
+    for_tasks(space, begin, end, [&](const Task& task, int64_t) { (*strips)(task); });
   });
 }
 

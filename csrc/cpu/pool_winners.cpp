@@ -80,6 +80,7 @@ class WindowWinners : WinnerPool<T> {
   void piece(const Task& task, const Box& box, int64_t f, int64_t end, Total* total) const {
     K keys[kLine];
     TapCursor at(box, f);
+    Pace pace;
     for (bool first = true; f < end; first = false) {
       const int64_t n = std::min({kLine, end - f, at.left_in_row()});
       key_row(keys, x + task.x + at.offset(), box.x_step[2], n);
@@ -91,6 +92,7 @@ class WindowWinners : WinnerPool<T> {
       }
       at.advance(n);
       f += n;
+      pace.add(n);
     }
   }
 
@@ -123,6 +125,7 @@ class LaneWinners : WinnerPool<T> {
   void piece(const Task& task, const Box& box, int64_t f, int64_t end, Total* totals) const {
     K best[kChunk], tap[kChunk], keys[kChunk];
     TapCursor at(box, f);
+    Pace pace;
     for (bool first = true; f < end; first = false) {
       const int64_t taps = std::min(kRun, end - f);
       for (int64_t i = 0; i < task.n; ++i) tap[i] = -1;
@@ -130,6 +133,7 @@ class LaneWinners : WinnerPool<T> {
       for (int64_t t = 0; t < taps; ++t, at.advance(1)) {
         key_row(keys, x + task.x + at.offset(), 1, task.n);
         offer(keys, 1, K(t), best, tap, task.n);
+        pace.add(task.n);
       }
       for (int64_t i = 0; i < task.n; ++i) {
         const Total run{best[i], f + tap[i]};
