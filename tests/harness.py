@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import backends
 import cudml
 from backends import ARRAYS, Backend, current, left
 from cudml import bounds, reference
 from layouts import ALL, BFLOAT16, LAYOUTS, dtype_of, guarded, order_problem
+from repeat import inf, keywords, line, nan, noted, recipe, remember, unpacked  # noqa: F401
 
 FLOATS = ["float16", "float32", "float64"] + (["bfloat16"] if BFLOAT16 is not None else [])
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -27,9 +28,6 @@ DTYPES = {
     "padding": [*INTEGERS, *FLOATS],
     "mean_variance_normalization": FLOATS,
 }
-
-
-_recipes: dict[int, tuple[weakref.ref, str]] = {}
 
 
 def data(shape: Any, dtype: Any, seed: int = 0, kind: str = "random") -> np.ndarray:
@@ -56,15 +54,14 @@ def data(shape: Any, dtype: Any, seed: int = 0, kind: str = "random") -> np.ndar
             picks = rng.integers(0, 4, shape)
             result = np.where(picks == 0, kind_of.type(limits.min), result)
             result = np.where(picks == 1, kind_of.type(limits.max), result).astype(kind_of)
-    result = np.asarray(result)
-    _recipes[id(result)] = (
-        weakref.ref(result),
-        f"data({shape}, {kind_of.name!r}, {seed}, {kind!r})",
-    )
-    if len(_recipes) > 4096:
-        for key in [k for k, (ref, _) in _recipes.items() if ref() is None]:
-            del _recipes[key]
-    return result
+    text = f"data({shape}, {kind_of.name!r}, {seed}, {kind!r})"
+    return remember(np.asarray(result), text, lambda: data(shape, dtype, seed, kind))
+
+
+def shifted(x: np.ndarray, by: float) -> np.ndarray:
+    """x + by, rounded once to x's type."""
+    result = (x.astype(np.float64) + by).astype(x.dtype)
+    return remember(result, f"shifted({recipe(x)}, {by!r})", lambda: shifted(x, by))
 
 
 def _sprinkle(x: np.ndarray, rng: np.random.Generator) -> None:
@@ -81,12 +78,6 @@ def _sprinkle(x: np.ndarray, rng: np.random.Generator) -> None:
 def named(value: Any) -> str:
     """A test's name for this parameter: that of an object has no address, so all runs agree."""
     return "object()" if type(value) is object else repr(value)
-
-
-def recipe(x: Any) -> str:
-    """How to make x again: the data() call, or its shape."""
-    ref, text = _recipes.get(id(x), (lambda: None, ""))
-    return text if ref() is x else f"array{x.shape} {x.dtype.name}"
 
 
 def check(
@@ -226,12 +217,19 @@ def _context(
     try:
         yield
     except Exception as error:
-        shown = [
-            f"{k}={recipe(v) if isinstance(v, np.ndarray) else repr(v)}" for k, v in call.items()
-        ]
-        case = f"{op}({', '.join(shown)}) layout={layout} backend={backend.name} seed={seed}"
+        shown = keywords(call)
+        case = f"{op}({shown[2:]}) layout={layout} backend={backend.name} seed={seed}"
         what = error if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-        raise AssertionError(f"{case}: {str(what).splitlines()[0]}") from error
+        failure = AssertionError(f"{case}: {str(what).splitlines()[0]}")
+        again = f"again({op!r}, {layout!r}, {backend.name!r}{shown})"
+        raise noted(failure, line("harness", again)) from error
+
+
+def again(op: str, layout: str, backend: str, **call: Any) -> None:
+    """The check that failed, by itself."""
+    chosen = backends.BACKENDS[backend]
+    with backends.using(chosen):
+        check(op, layouts=(layout,), backend=chosen, **call)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import cudml
 from cudml import directml
 from directml_support import LEVELS, NAMES, SINCE, desc_of
+from repeat import keywords, line, noted
 
 NUMBERS = st.sampled_from(
     [0, 1, 2, 3, 4, 5, 7, 2**16, 2**31 - 1, 2**31, 2**32 - 1, -1, 2**32, 2**64, 1.5, True, None]
@@ -87,6 +88,20 @@ def test_hostile_descriptors(name: str, draw: st.DataObject) -> None:
     rank = draw.draw(st.sampled_from([4, 4, 4, 5, 2]))
     dtype = draw.draw(st.sampled_from(["FLOAT32", "FLOAT32", "FLOAT16", "UINT8"]))
     level = draw.draw(st.sampled_from([*LEVELS, *["6_4"] * 20]))
+    try:
+        again(name, level, dtype, rank, **changes)
+    except Exception as error:
+        call = f"again({name!r}, {level!r}, {dtype!r}, {rank}{keywords(changes)})"
+        failure = AssertionError(f"{type(error).__name__}: {error}")
+        raise noted(failure, line("test_directml_fuzz", call, NAMESPACE)) from error
+
+
+# What the reprs of descriptors and their fields say.
+NAMESPACE = "from cudml.directml import *; from math import inf, nan; "
+
+
+def again(name: str, level: str, dtype: str, rank: int, **changes: Any) -> None:
+    """Builds a descriptor with changes; what is taken runs, what is refused is so in our words."""
     try:
         built = cudml.Operator(desc_of(name, dtype, rank, **changes), level)
     except (TypeError, ValueError) as error:

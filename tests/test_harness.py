@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +16,7 @@ import cudml
 import harness
 import layouts
 from cudml import reference
+from repeat import literal
 
 
 def stand_in(x, window_size, *, out=None, **kwargs):
@@ -139,3 +147,81 @@ def test_refusals_are_read():
     foreign = "incompatible function arguments"
     with pytest.raises(AssertionError, match=foreign), harness.refused(TypeError):
         raise TypeError(f"f(): {foreign}")
+
+
+# What a failing test prints last is a line of Python; it stands for a user's copy and paste.
+PLANTED = """
+import numpy as np, cudml
+right = cudml.{op}
+def wrong(*args, out=None, **kwargs):
+    result = right(*args, out=out, **kwargs)
+    if min(result.shape) > 1 and {when}: result.reshape(-1)[-1:] += 3
+    return result
+cudml.{op} = wrong
+"""
+RANDOM = """
+import sys
+sys.path[:0] = [{tests!r}]
+from hypothesis import Phase, settings
+settings.register_profile("planted", deadline=None, database=None, phases=[Phase.generate])
+settings.load_profile("planted")
+{planted}
+import test_{module} as module
+def test_it():
+    module.{test}({argument!r})
+"""
+CASES = {
+    "pad_properties": ("padding", "test_random_problems", 4),
+    "pool_properties": ("average_pooling", "test_average_pooling", "single"),
+    "mvn_properties": ("mean_variance_normalization", "test_random_problems", "float32"),
+}
+
+
+def run_python(text: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    paths = [str(Path(__file__).parent), str(Path(cudml.__file__).parent.parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths[1:])}
+    return subprocess.run(
+        [sys.executable, *words], input=text, capture_output=True, text=True, cwd=folder,
+        env=environment, timeout=170,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("module", CASES)
+def test_a_random_failure_prints_a_line_that_repeats_it(module: str, tmp_path: Path) -> None:
+    """Pasted into a Python of its own it finds the planted fault, and nothing without the fault."""
+    op, test, argument = CASES[module]
+    root = Path(__file__).parent.parent
+    planted = PLANTED.format(op=op, when="result.dtype.name != 'float64'")
+    file = tmp_path / "test_planted.py"
+    file.write_text(
+        RANDOM.format(
+            tests=str(root / "tests"), planted=planted, module=module, test=test, argument=argument
+        )
+    )
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(file)]
+    done = run_python("", *words, folder=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = re.findall(r"^E +(import .*)$", done.stdout, re.M)
+    assert len(set(lines)) == 1, done.stdout[-3000:]
+    pasted = run_python(f"{planted}\n{lines[0]}\n", folder=root)
+    assert pasted.returncode == 1 and f"AssertionError: {op}(" in pasted.stderr, pasted.stderr
+    if module == "pad_properties":
+        fine = run_python(f"{lines[0]}\n", folder=root)
+        assert fine.returncode == 0, fine.stderr
+
+
+def test_recipes_of_arrays_that_were_made_otherwise() -> None:
+    """Their bytes; also of those that were changed after they were made."""
+    names = {"np": np, "data": harness.data, "unpacked": harness.unpacked}
+    changed, made = harness.data((3, 4), "int16", 1), harness.data((3, 4), "int16", 1)
+    changed[1, 2] += 1
+    for x in (changed, made, np.arange(6.0).reshape(2, 3), made.astype("float16")[:, ::2]):
+        again = eval(harness.recipe(x), names)
+        assert again.tobytes() == x.tobytes() and (again.dtype, again.shape) == (x.dtype, x.shape)
+    assert harness.recipe(made).startswith("data(") and "unpacked" in harness.recipe(changed)
+
+
+def test_literals_mean_what_they_stand_for() -> None:
+    values = [1, (2,), [3, None], np.float32(1.5), np.dtype("uint64"), math.inf, {"alpha": -0.0}]
+    names = {"np": np, "inf": math.inf, "nan": math.nan}
+    assert eval(literal(values), names) == [*values[:4], "uint64", *values[5:]]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cudml
-from harness import ALL, check, data
+from harness import ALL, check, data, shifted
 from pool_support import dtype_of, same_bits
 
 OP = "mean_variance_normalization"
@@ -97,7 +97,7 @@ def features(problem: dict[str, Any]) -> Iterator[str]:
 def run_problem(problem: dict[str, Any], dtype: str) -> None:
     x = data(problem["shape"], dtype, problem["seed"], kind=problem["kind"])
     if problem["mean"] and problem["kind"] != "special":
-        x = (x.astype("float64") + problem["mean"]).astype(x.dtype)
+        x = shifted(x, problem["mean"])
     kind = "float32" if problem["wide"] and dtype in TYPES["short"] else dtype
     scale, bias = (
         None if problem[name] is None else data(problem[name], kind, problem["seed"] + k)
