@@ -23,6 +23,7 @@ from cases import MVN
 from contenders import cudml_calls
 from measure import Call, wall_clock
 from problems import Problem, cross, fitted, is_chosen, problems
+from report import NOISY
 
 import cudml
 
@@ -72,16 +73,14 @@ def calls(problem: Problem) -> list[Call]:
 
 def times(problem: Problem, rounds: int) -> list[float]:
     """Lower quartiles of seconds by distance: what else runs makes some calls longer, and none
-    shorter. In each round the distances take turns."""
-    ways = calls(problem)
+    shorter. In each round the distances take turns; what runs in place, on another array, comes
+    last, or the call after it would find its input out of the caches."""
+    ways, count = calls(problem), len(DISTANCES)
     seconds: list[list[float]] = [[] for _ in ways]
-    for k in range(rounds + 1):
-        for i in range(len(ways)):
-            at = (i + k) % len(ways)
-            taken = wall_clock(ways[at], 1)
-            if k:
-                seconds[at].append(taken)
-    return [float(np.percentile(some, 25)) for some in seconds]
+    turns = [(i + k) % count for k in range(rounds + 1) for i in range(count)]
+    for at in turns + [count] * (rounds + 1) * (len(ways) - count):
+        seconds[at].append(wall_clock(ways[at], 1))
+    return [float(np.percentile(some[1:], 25)) for some in seconds]
 
 
 def spread_of(found: list[float]) -> float:
@@ -128,7 +127,7 @@ def main() -> int:
     keep_touched_memory()
     facts = machine.facts("cpu")
     print(f"{facts['device']}, {facts['instruction_set']}\n{header()}", flush=True)
-    above = 0
+    above, load = 0, machine.OthersLoad()
     with Bar(len(chosen) * len(threads)) as bar:
         for problem in chosen:
             for n in threads:
@@ -137,7 +136,10 @@ def main() -> int:
                 found = times(problem, options.rounds)
                 above += spread_of(found) > GOAL
                 bar.done(line(problem, n, found))
+    others = load.cpus()
+    quiet = "" if others < NOISY else ": the machine was not quiet, measure again"
     print(f"\n{above} of {len(chosen) * len(threads)} rows above {GOAL}")
+    print(f"other processes used {others:.2f} CPUs meanwhile{quiet}")
     return 1 if above else 0
 
 
