@@ -31,6 +31,7 @@ PAGE = 4096  # bytes
 DISTANCES = (0, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 1536, 2048, 2560, 3072, 4032, 4064)
 GOAL = 1.1  # times as long as at the best distance
 ROUNDS = 8
+TRIES = 3  # a row above the goal is measured again: what is slow only once is the machine's doing
 MOST_BYTES = 64_000_000  # of a problem: no cache keeps it
 USUAL = ",".join(
     (
@@ -88,6 +89,16 @@ def spread_of(found: list[float]) -> float:
     return max(found[: len(DISTANCES)]) / min(found[: len(DISTANCES)])
 
 
+def steady_times(problem: Problem, rounds: int) -> list[float]:
+    """The least of a few tries, of which there is but one where all distances are alike."""
+    found = times(problem, rounds)
+    for _ in range(TRIES - 1):
+        if spread_of(found) <= GOAL:
+            break
+        found = [min(pair) for pair in zip(found, times(problem, rounds), strict=True)]
+    return found
+
+
 def line(problem: Problem, threads: int, found: list[float]) -> str:
     best = min(found[: len(DISTANCES)])
     each = "".join(f"{seconds / best:>6.2f}" for seconds in found)
@@ -133,7 +144,7 @@ def main() -> int:
             for n in threads:
                 bar.step(problem.name)
                 cudml.set_num_threads(n)
-                found = times(problem, options.rounds)
+                found = steady_times(problem, options.rounds)
                 above += spread_of(found) > GOAL
                 bar.done(line(problem, n, found))
     others = load.cpus()
