@@ -209,6 +209,19 @@ def test_activations_evaluated_in_float32_keep_their_bound(name):
     rejected(off, want)
 
 
+def test_results_that_were_subnormal_before_they_were_narrowed():
+    """32768.5 of float32's smallest are 32768 there, half of bfloat16's smallest: that, or 0."""
+    x, bias = np.zeros(1, harness.dtype_of("bfloat16")), np.full(1, 65537 * 2.0**-149, "f4")
+    how = {"axes": 0, "activation": "hard_swish"}
+    want = expected("mean_variance_normalization", x, None, bias, **how)
+    assert want.values[0][0] == 32768.5 * 2.0**-149
+    tiny = FORMATS["bfloat16"].tiny
+    for y in (0.0, tiny):
+        assert compare(np.full(1, y).astype(x.dtype), want).ok
+    rejected(np.full(1, 2 * tiny).astype(x.dtype), want)
+    rejected(np.full(1, -tiny).astype(x.dtype), want)
+
+
 def test_the_literal_form_of_gelu_is_rejected():
     x = np.array([-5.0], np.float32)
     more = {"axes": (), "use_mean": False, "use_variance": False, "activation": "gelu"}

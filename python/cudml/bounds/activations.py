@@ -51,7 +51,8 @@ def activation_bound(
         own = own + 0.01 * carried + 4 * form.tiny * (1 + np.abs(y)) * gain
     elif name not in ("relu", "thresholded_relu"):
         own = _straight_roundings(y, error, name, parameters, form)
-        own = own + (0.0 if is_stored else u * (np.abs(value) + carried))
+        # What is rounded to a narrower type was rounded before, to a subnormal where it is small.
+        own = own + (0.0 if is_stored else u * (np.abs(value) + carried) + form.tiny)
     else:
         own = np.zeros(())
     total = carried + own
