@@ -129,6 +129,31 @@ def test_long_double_is_rounded_once(dtype: str) -> None:
 
 @pytest.mark.small
 @pytest.mark.decision("D-PAD-4")
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("dtype", "digits"), [("float16", 11), ("bfloat16", 8)])
+def test_a_value_just_beside_a_tie_is_rounded_once(dtype: str, digits: int, sign: int) -> None:
+    """The nearest float32 of these is one off the tie, on either side, and its last bit is odd."""
+    if dtype not in FLOATS:
+        pytest.skip(f"NumPy has no {dtype} here")
+    step = Fraction(2) ** (1 - digits)
+    for lower in (1, 1 + step):
+        for off in (-Fraction(3, 2**25), Fraction(3, 2**25), -Fraction(1, 2**40)):
+            value = sign * (lower + step / 2 + off)
+            exact = sign * (lower if off < 0 else lower + step)
+            assert Fraction(float(filled(dtype, float(value))[0])) == exact
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-PAD-5")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_numbers_beyond_every_float_become_infinities_of_their_sign(dtype: str) -> None:
+    for sign in (1, -1):
+        for value in (Fraction(sign * 10**400), sign * 10**400):
+            assert float(filled(dtype, value)[0]) == sign * float("inf")
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-PAD-4")
 def test_a_float32_value_widens_exactly_and_narrows_once() -> None:
     assert float(filled("float64", np.float32(10.6))[0]) == 10.6000003814697265625
     assert float(filled("float16", np.float32(10.6))[0]) == 10.6015625
