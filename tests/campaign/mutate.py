@@ -212,18 +212,29 @@ def verdict(runner: Runner, m: Mutant, thorough: bool) -> dict[str, Any]:
     return {**result, "seconds": round(time.time() - begin)}
 
 
-def judged_alone(runner: Runner, m: Mutant, thorough: bool) -> dict[str, Any]:
-    """One fault in a process of its own, so that `prefix` is waited for once."""
-    words = ["--one", json.dumps(m.__dict__), *(["--thorough"] if thorough else [])]
-    text = (TREE / m.file).read_text()
-    status, said = runner([sys.executable, __file__, *words], 1800)
-    lines = said.splitlines()
-    if status or not lines:
-        (TREE / m.file).write_text(text)
-        return {**m.__dict__, "status": "no mutant", "by": "", "how": said[-300:], "seconds": 0}
-    for line in lines[:-1]:
-        print(line, flush=True)
-    return dict(json.loads(lines[-1]))
+def judged_some(runner: Runner, faults: list[Mutant], thorough: bool) -> list[dict[str, Any]]:
+    """The first of these faults, as many as two minutes hold, behind one wait for `prefix`."""
+    words = ["--some", json.dumps([m.__dict__ for m in faults[:30]])]
+    words += ["--thorough"] if thorough else []
+    status, said = runner([sys.executable, __file__, *words], 3600)
+    found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    print(*[line for line in said.splitlines() if line.startswith("left out")], sep="\n", end="")
+    if status or not found:
+        raise SystemExit(f"a step ended with status {status}:\n{said[-2000:]}")
+    return found
+
+
+def some(faults: list[Mutant], thorough: bool) -> None:
+    """What judged_some() asks of another process."""
+    runner, begin = Runner(""), time.time()
+    for m in faults:
+        print(json.dumps(verdict(runner, m, thorough)), flush=True)
+        if time.time() - begin > 120:
+            break
+
+
+def place(r: dict[str, Any]) -> str:
+    return f"{r['file']}:{r['line']}:{r['column']}"
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -239,8 +250,7 @@ def table(results: list[dict[str, Any]]) -> str:
     lines.append(f"{tried} mutants, {count['caught']} caught ({share:.1f} %), {dict(by)}")
     for r in results:
         if r["status"] == "survived":
-            where = f"{r['file']}:{r['line']}:{r['column']}"
-            lines.append(f"survived: {where} {r['kind']}: {r['old']!r} → {r['new']!r}")
+            lines.append(f"survived: {place(r)} {r['kind']}: {r['old']!r} → {r['new']!r}")
     return "\n".join(lines)
 
 
@@ -252,12 +262,11 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.json")
     parser.add_argument("--prefix", default="", help="a command through which every step runs")
     parser.add_argument("--thorough", action="store_true", help="all tests, not the short ones")
-    parser.add_argument("--one", metavar="JSON", help="this fault alone, in the tree as it is")
+    parser.add_argument("--some", metavar="JSON", help="these faults, in the copy as it is")
     parser.add_argument("--show", action="store_true", help="only show the results so far")
     a = parser.parse_args()
-    if a.one:
-        found = verdict(Runner(""), Mutant(**json.loads(a.one)), a.thorough)
-        print(json.dumps(found))
+    if a.some:
+        some([Mutant(**m) for m in json.loads(a.some)], a.thorough)
         return 0
     results = json.loads(a.results.read_text()) if a.results.exists() else []
     if a.show:
@@ -271,14 +280,16 @@ def main() -> int:
         BROKEN.write_text("[]")
     known = {(r["file"], r["line"], r["column"], r["new"]) for r in results}
     chosen = drawn(TREE, a.only, a.sample, a.seed)
-    for i, m in enumerate(chosen, 1):
-        if (m.file, m.line, m.column, m.new) in known:
-            continue
-        results.append(judged_alone(runner, m, a.thorough))
+    left = [m for m in chosen if (m.file, m.line, m.column, m.new) not in known]
+    while left:
+        for r in judged_some(runner, left, a.thorough):
+            results.append(r)
+            done = len(chosen) - len(left) + 1
+            bar = "#" * (30 * done // len(chosen))
+            print(f"[{bar:30}] {done}/{len(chosen)} {r['status']:9} {r['by']:12}", end=" ")
+            print(f"{r['seconds']:4} s {place(r)} {r['old']!r} → {r['new']!r}", flush=True)
+            left = left[1:]
         a.results.write_text(json.dumps(results, indent=1, ensure_ascii=False))
-        r, share = results[-1], "#" * (30 * i // len(chosen))
-        print(f"[{share:30}] {i}/{len(chosen)} {r['status']:9} {r['by']:12} {r['seconds']:4} s "
-              f"{m.name}", flush=True)  # fmt: skip
     print(table(results))
     return any(r["status"] == "survived" for r in results)
 
