@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "cpu/mvn_swish.h"
+#include "cpu/simd/swish.h"
 
 using namespace cudml;
 using namespace cudml::cpu::CUDML_ISA;

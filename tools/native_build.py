@@ -33,7 +33,7 @@ DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
 # Vector loops as -O3 makes them, without its copies of loops.
 LEAN = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
 # Blocks of gradients are small arrays, which -O3 unrolls into registers: 3 to 4 times faster so.
-FLAGS_OF = {"cpu/pool_grad_average.cpp": "-O3", "cpu/pool_grad_max.cpp": "-O3"}
+FLAGS_OF = {"cpu/pool_grad/average.cpp": "-O3", "cpu/pool_grad/max.cpp": "-O3"}
 # Base first: the linker keeps the first copy of an inline function it meets. Processors that need
 # it are older than 2013: it is kept small, half of what LEAN makes of it. A wheel has 8 MB.
 X86_LEVELS = {
@@ -46,8 +46,14 @@ BINDINGS_UNITS = 4
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
 CACHES = ("ccache", "sccache", "distcc")  # before the compiler's own name
 CPU_ONCE = [
-    *("arena.cpp", "dispatch.cpp", "interrupt.cpp", "openmp.cpp", "openmp_members.cpp"),
-    *("parallel.cpp", "placement.cpp", "thread_pool.cpp"),
+    "cpu/isa/dispatch.cpp",
+    "cpu/threads/arena.cpp",
+    "cpu/threads/interrupt.cpp",
+    "cpu/threads/openmp.cpp",
+    "cpu/threads/openmp_members.cpp",
+    "cpu/threads/parallel.cpp",
+    "cpu/threads/placement.cpp",
+    "cpu/threads/thread_pool.cpp",
 ]
 # A sanitizer must name the kernel's line and the call that led to it.
 SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
@@ -111,7 +117,20 @@ def toolkit():
 
 
 def sources(folder, pattern="*.cpp", without=()):
-    return [path for path in sorted((CSRC / folder).glob(pattern)) if path.name not in without]
+    """The sources of a room, but for those named from csrc on."""
+    found = sorted((CSRC / folder).glob(pattern))
+    return [path for path in found if path.relative_to(CSRC).as_posix() not in without]
+
+
+def cpu_sources():
+    """What is compiled once for each instruction set."""
+    return sources("cpu", "**/*.cpp", without=CPU_ONCE)
+
+
+def object_of(rule, source):
+    """The file that a rule makes of a source of csrc, or of one that the build has written."""
+    base = CSRC if CSRC in source.parents else source.parent
+    return f"{rule}/{source.relative_to(base).as_posix().replace('/', '_')}.o"
 
 
 def define(name, value):
@@ -131,13 +150,13 @@ class Ninja:
             self.lines += ["  depfile = $out.d", "  deps = gcc"]
 
     def compile(self, rule, source):
-        name = source.relative_to(CSRC if CSRC in source.parents else source.parent).as_posix()
-        self.objects.append(f"{rule}/{name.replace('/', '_')}.o")
+        self.objects.append(object_of(rule, source))
         header = self.headers.get(rule)
         needs = f" | {header}" if header else ""
         self.lines.append(f"build {self.objects[-1]}: {rule} {source}{needs}")
         first = f"-include {header.removesuffix('.gch')} " if header else ""
-        self.lines.append(f"  flags = {first}{FLAGS_OF.get(name, '')}")
+        own = next((flags for name, flags in FLAGS_OF.items() if source == CSRC / name), "")
+        self.lines.append(f"  flags = {first}{own}")
 
     def precompile(self, rule, header):
         """Compiles a header once; every later source of the rule includes it first."""
@@ -191,12 +210,12 @@ def united(folder, name, files, count):
 def cpu_rules(ninja, command, levels):
     """csrc/cpu once per instruction set; what chooses among them, once."""
     for name in CPU_ONCE:
-        ninja.compile("cpp", CSRC / "cpu" / name)
+        ninja.compile("cpp", CSRC / name)
     for level, flags in levels.items():
         isa = [f"-DCUDML_ISA={level}", define("CUDML_ISA_NAME", level)]
         # The level's flags come after a file's own: "base" is small in every file.
         ninja.rule(f"cpu_{level}", [*command, *isa, DEPENDENCIES, *flags])
-        for source in sources("cpu", without=CPU_ONCE):
+        for source in cpu_sources():
             ninja.compile(f"cpu_{level}", source)
 
 
@@ -247,7 +266,7 @@ def core_ninja(folder):
     facts = facts_of("_core", why, cuda.version if cuda else "", archs)
     levels = X86_LEVELS if is_x86_64() else {"base": []}
     plain_rules(ninja, folder, command, facts, ["-DCUDML_X86_LEVELS"] if is_x86_64() else [])
-    for source in sources("cuda", without=["absent.cpp"] if cuda else []):
+    for source in sources("cuda", without=["cuda/absent.cpp"] if cuda else []):
         ninja.compile("cpp", source)
     if cuda:
         host = "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra"
@@ -301,10 +320,10 @@ def simt_host_rules(ninja, folder, command):
     # ThreadSanitizer must not see the executor's own accesses, which stand in for the hardware.
     executor = [*simt_commands("")[0], "-O2", "-fno-tree-loop-distribute-patterns"]
     ninja.rule("executor", [*executor, DEPENDENCIES])
-    for source in sources("simt", without=["bindings.cpp"]):
+    for source in sources("simt", without=["simt/bindings.cpp"]):
         ninja.compile("executor", source)
     ninja.compile("bindings", CSRC / "simt" / "bindings.cpp")
-    for source in sources("cuda", without=["absent.cpp"]):
+    for source in sources("cuda", without=["cuda/absent.cpp"]):
         ninja.compile("cpp", source)
     cpu_rules(ninja, command, {})
 
@@ -324,8 +343,7 @@ def taken(sanitize):
     the interpreted kernels runs on one thread, so that ThreadSanitizer needs to see the kernels
     only. Those are linked first: the linker keeps the first copy of an inline function it meets.
     """
-    base = [f"cpu_base/cpu_{source.name}.o" for source in sources("cpu", without=CPU_ONCE)]
-    found = {("_core", ""): base}
+    found = {("_core", ""): [object_of("cpu_base", source) for source in cpu_sources()]}
     if sanitize == "thread":
         host = Ninja()
         simt_host_rules(host, folder_of("_simt"), [])

@@ -7,8 +7,8 @@
 
 #include "bindings/text.h"
 #include "core/environment.h"
-#include "cpu/backend.h"
-#include "cpu/parallel.h"
+#include "cpu/isa/backend.h"
+#include "cpu/threads/parallel.h"
 
 namespace cudml::bindings {
 namespace {

@@ -12,8 +12,8 @@
 #include "bindings/plan_cache.h"
 #include "bindings/raise.h"
 #include "core/environment.h"
-#include "cpu/backend.h"
-#include "cpu/parallel.h"
+#include "cpu/isa/backend.h"
+#include "cpu/threads/parallel.h"
 #include "cuda/device.h"
 #ifdef CUDML_SIMT
 #include "simt/bindings.h"

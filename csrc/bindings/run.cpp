@@ -10,8 +10,8 @@
 #include "bindings/explain.h"
 #include "bindings/unlocked.h"
 #include "core/check.h"
-#include "cpu/backend.h"
-#include "cpu/interrupt.h"
+#include "cpu/isa/backend.h"
+#include "cpu/threads/interrupt.h"
 #include "cuda/operator_range.h"
 
 namespace cudml::bindings {

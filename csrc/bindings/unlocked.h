@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/first_thread.h"
-#include "cpu/interrupt.h"
+#include "cpu/threads/interrupt.h"
 
 namespace cudml::bindings {
 

@@ -1,0 +1,310 @@
+// Normalization in columns: one row holds elements of many groups, and all their sums advance at
+// once.
+#include "cpu/mvn/columns.h"
+
+#include <memory>
+#include <numeric>
+
+#include "cpu/mvn/column_layout.h"
+#include "cpu/mvn/walk.h"
+#include "cpu/simd/vector.h"
+#include "cpu/threads/arena.h"
+#include "cpu/threads/interrupt.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+template <class A>
+constexpr int64_t kWidth = 2048 / sizeof(A);  // columns of a block
+constexpr int64_t kChunkRows = 32;            // rows of a block that are summed about one pivot
+constexpr int64_t kPartRows = 4096;           // rows of a block that one task takes
+constexpr int64_t kFewestColumns = 8;
+
+/// Moments of a block's columns, each over the same rows.
+template <class A>
+struct ColumnMoments {
+  double n = 0;
+  alignas(64) A pivot[kWidth<A>];
+  alignas(64) double delta[kWidth<A>], m2[kWidth<A>];
+
+  Moments<A> at(int64_t c) const { return {n, pivot[c], delta[c], m2[c]}; }
+
+  void set(int64_t c, const Moments<A>& m) {
+    pivot[c] = m.pivot;
+    delta[c] = m.delta;
+    m2[c] = m.m2;
+  }
+
+  /// Every `fold` neighbours become one group, whose moments each of them gets.
+  void join(int64_t fold, int64_t width) {
+    for (int64_t first = 0; first < width; first += fold) {
+      Moments<A> group = at(first);
+      for (int64_t c = first + 1; c < first + fold; ++c) group = merge(group, at(c));
+      for (int64_t c = first; c < first + fold; ++c) set(c, group);
+    }
+    n *= double(fold);
+  }
+
+  void add(const ColumnMoments& other, int64_t width) {
+    const double mine = n, others = other.n;
+    if (mine == 0) {
+      for (int64_t c = 0; c < width; ++c) set(c, other.at(c));
+    } else {
+#pragma GCC ivdep
+      for (int64_t c = 0; c < width; ++c)
+        set(c, merge(Moments<A>{mine, pivot[c], delta[c], m2[c]},
+                     Moments<A>{others, other.pivot[c], other.delta[c], other.m2[c]}));
+    }
+    n = mine + others;
+  }
+};
+
+/// Sums over rows [0, n) of kCount vectors of columns that begin at column c.
+template <int kCount, class A>
+void sum_columns(const A* const* rows, int64_t n, int64_t c, A* sum) {
+  Vector<A> s[kCount] = {};
+  for (int64_t r = 0; r < n; ++r)
+    for (int j = 0; j < kCount; ++j) s[j] += load_vector<Vector<A>>(rows[r] + c + j * kLanes<A>);
+  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kLanes<A>, s[j]);
+}
+
+/// The same of the differences from `pivot` and of their squares.
+template <int kCount, class A>
+void sum_columns_about(const A* const* rows, int64_t n, int64_t c, const A* pivot, A* sum,
+                       A* square) {
+  Vector<A> p[kCount], s[kCount] = {}, q[kCount] = {};
+  for (int j = 0; j < kCount; ++j) p[j] = load_vector<Vector<A>>(pivot + c + j * kLanes<A>);
+  for (int64_t r = 0; r < n; ++r)
+    for (int j = 0; j < kCount; ++j) {
+      const Vector<A> d = load_vector<Vector<A>>(rows[r] + c + j * kLanes<A>) - p[j];
+      s[j] += d;
+      q[j] += d * d;
+    }
+  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kLanes<A>, s[j]);
+  for (int j = 0; j < kCount; ++j) store_vector(square + c + j * kLanes<A>, q[j]);
+}
+
+/// Calls fn(column, std::integral_constant<int, vectors>) for steps that cover [0, width).
+template <class A, class Fn>
+void for_column_vectors(int64_t width, const Fn& fn) {
+  int64_t c = 0;
+  for (; c + 4 * kLanes<A> <= width; c += 4 * kLanes<A>) fn(c, std::integral_constant<int, 4>{});
+  for (; c < width; c += kLanes<A>) fn(c, std::integral_constant<int, 1>{});
+}
+
+template <class A>
+struct ColumnNormalizer {
+  alignas(64) A pivot[kWidth<A>], delta[kWidth<A>], factor[kWidth<A>];
+
+  ColumnNormalizer(const ColumnMoments<A>& m, int64_t width, bool use_variance, double epsilon) {
+    for (int64_t c = 0; c < width; ++c) {
+      const Normalizer<A> n = normalizer_of(m.at(c), use_variance, epsilon);
+      pivot[c] = n.pivot;
+      delta[c] = n.delta;
+      factor[c] = n.factor;
+    }
+  }
+
+  A operator()(A x, int64_t c) const { return ((x - pivot[c]) - delta[c]) * factor[c]; }
+};
+
+template <class T>
+class Columns {
+ public:
+  using A = Acc<T>;
+
+  Columns(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+      : plan_(plan),
+        layout_(plan),
+        columns_(layout_.columns),
+        x_(static_cast<const T*>(x)),
+        y_(static_cast<T*>(y)),
+        scale_(scale, plan.scale_dtype, &kOne),
+        bias_(bias, plan.bias_dtype, &kZero),
+        rows_(plan.group_size / layout_.fold),
+        width_(block_width(layout_.fold)),
+        blocks_((columns_.size + width_ - 1) / width_),
+        tasks_(plan.groups * layout_.fold / columns_.size * blocks_),
+        parts_((rows_ + kPartRows - 1) / kPartRows) {}
+
+  void run() const {
+    const bool are_few = tasks_ < 4 * num_threads() && num_threads() > 1;
+    if (are_few && parts_ > 1) return run_in_parts();
+    parallel_for(tasks_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      const Room<Scratch> scratch;
+      for (int64_t task = begin; task < end; ++task) run_block(block(task), *scratch);
+    });
+  }
+
+ private:
+  /// Whole groups, and whole vectors where both fit, so that rows can be read in place.
+  static int64_t block_width(int64_t fold) {
+    const int64_t both = std::lcm(fold, kLanes<A>), step = both <= kWidth<A> ? both : fold;
+    return kWidth<A> / step * step;
+  }
+
+  /// Up to width_ columns of one position of the outer kept dimensions.
+  struct Block {
+    Offsets origin;
+    int64_t width;
+  };
+
+  struct Scratch {
+    alignas(64) A tile[kChunkRows * kWidth<A>] = {};  // whole vectors of it are read, so no garbage
+    alignas(64) A scale[kWidth<A>], bias[kWidth<A>];
+    const A* row[kChunkRows];
+  };
+
+  Block block(int64_t task) const {
+    const int64_t first = task % blocks_ * width_;
+    Offsets origin = Walk(plan_.kept, plan_.kept_rank - 1, task / blocks_).offsets();
+    origin.add(columns_, first);
+    return {origin, std::min(width_, columns_.size - first)};
+  }
+
+  /// A row of x that can be read to a multiple of `step` columns: in place, else in `buffer`.
+  const A* row(const Offsets& at, int64_t width, int64_t step, A* buffer) const {
+    if constexpr (std::is_same_v<T, A>)
+      if (columns_.x == 1 && width % step == 0) return x_ + at.x;
+    load_row<T>(buffer, x_ + at.x, columns_.x, width);
+    return buffer;
+  }
+
+  void run_block(const Block& b, Scratch& scratch) const {
+    const Room<ColumnMoments<A>> moments;
+    for (int64_t part = 0; part < parts_; ++part) {
+      if (part > 0) checkpoint();
+      moments->add(part_moments(b, part, scratch), b.width);
+    }
+    const ColumnNormalizer<A> normalizer = normalizer_for(*moments, b.width);
+    for (int64_t part = 0; part < parts_; ++part) {
+      if (part > 0) checkpoint();
+      normalize(b, part, normalizer, scratch);
+    }
+  }
+
+  /// Few blocks of many rows: threads share each of them. The sums are the same as in run_block.
+  void run_in_parts() const {
+    using Sums = ColumnMoments<A>;
+    const std::unique_ptr<Sums[]> sums(new Sums[size_t(tasks_ * parts_)]);
+    for_parts([&](const Block& b, int64_t task, int64_t part, Scratch& scratch) {
+      sums[size_t(task * parts_ + part)] = part_moments(b, part, scratch);
+    });
+    for (int64_t task = 0; task < tasks_; ++task)
+      for (int64_t part = 1; part < parts_; ++part)
+        sums[size_t(task * parts_)].add(sums[size_t(task * parts_ + part)], block(task).width);
+    for_parts([&](const Block& b, int64_t task, int64_t part, Scratch& scratch) {
+      normalize(b, part, normalizer_for(sums[size_t(task * parts_)], b.width), scratch);
+    });
+  }
+
+  ColumnNormalizer<A> normalizer_for(const ColumnMoments<A>& moments, int64_t width) const {
+    ColumnMoments<A> joined;
+    if (layout_.fold > 1) (joined = moments).join(layout_.fold, width);
+    return {layout_.fold > 1 ? joined : moments, width, plan_.use_variance, plan_.epsilon};
+  }
+
+  template <class Fn>
+  void for_parts(const Fn& fn) const {
+    parallel_for(tasks_ * parts_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      const Room<Scratch> scratch;
+      for (int64_t i = begin; i < end; ++i) fn(block(i / parts_), i / parts_, i % parts_, *scratch);
+    });
+  }
+
+  ColumnMoments<A> part_moments(const Block& b, int64_t part, Scratch& scratch) const {
+    ColumnMoments<A> moments;
+    const int64_t end = std::min(rows_, (part + 1) * kPartRows);
+    Walk at(plan_.reduced, layout_.reduced_rank, part * kPartRows, b.origin);
+    for (int64_t first = part * kPartRows; first < end; first += kChunkRows) {
+      const int64_t rows = std::min(kChunkRows, end - first);
+      for (int64_t r = 0; r < rows; ++r, at.advance())
+        scratch.row[r] = row(at.offsets(), b.width, kLanes<A>, scratch.tile + r * kWidth<A>);
+      moments.add(chunk_moments(scratch.row, rows, b.width), b.width);
+    }
+    return moments;
+  }
+
+  /// Rows are readable up to the next whole vector.
+  ColumnMoments<A> chunk_moments(const A* const* rows, int64_t count, int64_t width) const {
+    ColumnMoments<A> moments;
+    alignas(64) A pivot[kWidth<A>], sum[kWidth<A>], square[kWidth<A>];
+    const int64_t padded = (width + kLanes<A> - 1) / kLanes<A> * kLanes<A>;
+    const auto n = double(count);
+    moments.n = n;
+    if (plan_.use_mean) {
+      for_column_vectors<A>(
+          width, [&](int64_t c, auto vectors) { sum_columns<vectors()>(rows, count, c, sum); });
+      for (int64_t c = 0; c < padded; ++c) pivot[c] = pivot_of<A>(sum[c], n);
+    } else {
+      for (int64_t c = 0; c < padded; ++c) pivot[c] = 0;
+    }
+    for_column_vectors<A>(width, [&](int64_t c, auto vectors) {
+      sum_columns_about<vectors()>(rows, count, c, pivot, sum, square);
+    });
+    if (plan_.use_mean) {
+      for (int64_t c = 0; c < width; ++c)
+        moments.set(c, moments_about(n, pivot[c], sum[c], square[c]));
+    } else {
+      for (int64_t c = 0; c < width; ++c) moments.set(c, {n, 0, 0, square[c]});
+    }
+    return moments;
+  }
+
+  void normalize(const Block& b, int64_t part, const ColumnNormalizer<A>& normalizer,
+                 Scratch& scratch) const {
+    const int64_t end = std::min(rows_, (part + 1) * kPartRows);
+    Walk at(plan_.reduced, layout_.reduced_rank, part * kPartRows, b.origin);
+    const bool is_scale_common = is_common(&MvnAxis::scale),
+               is_bias_common = is_common(&MvnAxis::bias);
+    Operand<A> scale, bias;
+    for (int64_t first = part * kPartRows, r = first; r < end; ++r, at.advance()) {
+      const Offsets& o = at.offsets();
+      if (r == first || !is_scale_common)
+        scale = operand_of(scale_, o.scale, columns_.scale, b.width, scratch.scale);
+      if (r == first || !is_bias_common)
+        bias = operand_of(bias_, o.bias, columns_.bias, b.width, scratch.bias);
+      write_row(plan_.activation, y_ + o.y, columns_.y, row(o, b.width, 1, scratch.tile), b.width,
+                normalizer, scale, bias, scratch.tile + kWidth<A>);
+    }
+  }
+
+  /// Whether all rows share the values.
+  bool is_common(int64_t MvnAxis::* stride) const {
+    for (int d = 0; d < layout_.reduced_rank; ++d)
+      if (plan_.reduced[d].*stride) return false;
+    return true;
+  }
+
+  static constexpr A kOne = 1, kZero = 0;
+
+  const MvnPlan& plan_;
+  const Layout layout_;
+  const MvnAxis& columns_;
+  const T* x_;
+  T* y_;
+  Parameter<T> scale_, bias_;
+  int64_t rows_, width_, blocks_, tasks_, parts_;
+};
+
+}  // namespace
+
+bool are_columns_faster(const MvnPlan& plan) {
+  if (plan.kept_rank == 0 || !(plan.use_mean || plan.use_variance)) return false;
+  if (Layout(plan).columns.size < kFewestColumns) return false;
+  return plan.reduced_rank == 0 || Layout::is_folded(plan) ||
+         plan.kept[plan.kept_rank - 1].x < plan.reduced[plan.reduced_rank - 1].x;
+}
+
+template <class T>
+void mvn_columns(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
+  Columns<T>(plan, x, scale, bias, y).run();
+}
+
+template void mvn_columns<float>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_columns<double>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_columns<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_columns<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
+
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,230 @@
+// Packed rows at equal distances that share scale and bias: a few are read, then written.
+#pragma once
+
+#include "cpu/mvn/near_formulas.h"
+#include "cpu/mvn/sums.h"
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Rows of plan.group_size elements without an activation.
+template <class T>
+class LeanRows {
+ public:
+  static constexpr int64_t kMost = kMostRows;
+  static constexpr int64_t kLinesAhead = 4096 / sizeof(T);
+
+  /// What all rows have in common.
+  struct Plan {
+    const MvnPlan& plan;
+    int64_t x_step, y_step;                         // elements from a row to the next one
+    const float *scale = nullptr, *bias = nullptr;  // of which only the bias may stay null
+    int64_t rows = 1, columns = 0;  // that are read before they are written, in turns of columns
+    bool is_streamed = false, is_read_ahead = false;
+  };
+
+  LeanRows(const Plan& plan, const T* x, T* y)
+      : p_(plan), n_(plan.plan.group_size), use_mean_(plan.plan.use_mean), x_(x), y_(y) {}
+
+  /// Rows [0, count).
+  void run(int64_t count) {
+    for (; count > 0; count -= p_.rows) {
+      const int64_t now = std::min(p_.rows, count), more = std::min(p_.rows, count - now);
+      read(now, more);
+      write(now, more);
+      x_ += now * p_.x_step;
+      y_ += now * p_.y_step;
+    }
+    flush(y_ - p_.y_step);
+  }
+
+  /// That of the first row alone.
+  [[gnu::noinline, gnu::cold]] GroupFormula formula() {
+    read_together(1, 0, false);
+    return {of_.pivot[0], of_.factor[0], of_.shift[0], of_.near[0] != 0};
+  }
+
+ private:
+  /// Elements from a row that is written to the one that is read ahead meanwhile, or 0.
+  int64_t ahead(bool is_there) const {
+    return is_there && p_.is_read_ahead ? p_.rows * p_.x_step : 0;
+  }
+
+  /// The same of row i of a batch that is summed. A batch that is written in turns may fill half of
+  /// the second level: what is read ahead further than a few lines is gone before its turn.
+  int64_t ahead_of_sums(int64_t i, int64_t count, int64_t more) const {
+    if (p_.columns == n_) return ahead(i < more);
+    return std::min(ahead(more > 0 || i + 1 < count), kLinesAhead);
+  }
+
+  /// Sums over a row, which are returned in registers.
+  struct Pair {
+    double sum, square;
+  };
+
+  /// What stands `ahead` of the row is read ahead, if not 0; of halves, since only their
+  /// conversions leave room for it.
+  [[gnu::noinline]] Pair sums_of(const T* row, float guess, int64_t ahead) const {
+    Pair result = {};
+    for (int64_t i = 0; i < n_; i += kStretch) {
+      const int64_t n = std::min(kStretch, n_ - i);
+      RowSums sums;  // in registers, since nothing takes its address
+      if constexpr (kIsHalf<T>)
+        sums.add(row + i, n, broadcast(guess), use_mean_, ahead);
+      else
+        sums.begin(row + i, n, broadcast(guess), use_mean_);
+      result.sum += sum_of_lanes(sums.lanes());
+      result.square += sum_of_lanes(sums.square_lanes());
+    }
+    return result;
+  }
+
+  /// Sums over a batch of rows and its formulas. Each is a long chain: those of short rows and of
+  /// halves are computed together, those of long rows of floats while the next one is waited for.
+  void read(int64_t count, int64_t more) {
+    const bool are_short = n_ <= kStretch && p_.columns == n_ && count >= kFloats / 2;
+    if (kIsHalf<T> || are_short)
+      read_together(count, more, are_short);
+    else
+      for (int64_t i = 0; i < count; ++i) read_row(i, ahead_of_sums(i, count, more));
+  }
+
+  void read_together(int64_t count, int64_t more, bool are_short) {
+    GroupSums<kMostRows> sums;
+    if (are_short)
+      add_together(
+          count, use_mean_, sums, [&](int64_t i) { return load_wide(row(i), Partial{4}); },
+          [&](int64_t i, float guess) __attribute__((always_inline)) {
+            RowSums one;
+            one.add(row(i), n_, broadcast(guess), use_mean_, ahead_of_sums(i, count, more));
+            return one;
+          });
+    else
+      for (int64_t i = 0; i < count; ++i) {
+        sums.guess[i] = guess_at(row(i));
+        const Pair pair = sums_of(row(i), sums.guess[i], ahead_of_sums(i, count, more));
+        sums.sum[i] = pair.sum;
+        sums.square[i] = pair.square;
+      }
+    if (finish_rows(p_.plan, count, sums, of_)) return;
+    for (int64_t i = 0; i < count; ++i)
+      if (!sums.correct_guess(p_.plan, i)) find_mean(i, sums.guess[i]);
+  }
+
+  void read_row(int64_t i, int64_t ahead) {
+    const float guess = guess_at(row(i));
+    const Pair sums = sums_of(row(i), guess, ahead);
+    const bool is_good = finish_lanes(p_.plan, sums.sum, sums.square, guess, of_.pivot[i],
+                                      of_.factor[i], of_.shift[i], of_.near[i]);
+    if (!is_good && use_mean_) find_mean(i, guess_of(double(guess) + sums.sum / double(n_), 1));
+  }
+
+  /// Row i's formula about its mean, since the guessed pivot was far from it.
+  [[gnu::noinline, gnu::cold]] void find_mean(int64_t i, float mean) {
+    GroupSums<kMostRows> sums;
+    const Pair pair = sums_of(row(i), mean, 0);
+    sums.guess[i] = mean;
+    sums.sum[i] = pair.sum;
+    sums.square[i] = pair.square;
+    sums.finish_surely(p_.plan, i, of_);
+  }
+
+  const T* row(int64_t i) const { return x_ + i * p_.x_step; }
+
+  float guess_at(const T* row) const {
+    if (!use_mean_) return 0;
+    return guess_from(n_, [&](int64_t i) { return load_wide(row + i, Whole{}); });
+  }
+
+  template <class Fn>
+  [[gnu::always_inline]] void with_formula(int64_t i, const Fn& fn) const {
+    const GroupFormula g = {of_.pivot[i], of_.factor[i], of_.shift[i], of_.near[i] != 0};
+    if (!p_.bias) return fn(ScaledFormula{broadcast(g.factor), p_.scale});
+    if constexpr (kHasNearRows<T>)
+      if (g.is_near) return fn(NearAffineFormula(g, p_.scale, p_.bias));
+    fn(AffineFormula{broadcast(g.pivot), broadcast(g.factor), broadcast(g.shift), p_.scale,
+                     p_.bias});
+  }
+
+  /// The rows of a batch; `more` rows that follow are read ahead meanwhile.
+  void write(int64_t count, int64_t more) {
+    for (int64_t first = 0, end; first < n_; first = end) {
+      end = n_ - first < p_.columns + 64 ? n_ : first + p_.columns;
+      for (int64_t i = 0; i < count; ++i)
+        with_formula(i, [&](const auto& f) {
+          const int64_t step = ahead(i < more);
+          write_turn(y_ + i * p_.y_step, row(i), first, end, f, step ? row(i) + step : nullptr);
+        });
+    }
+  }
+
+  /// A row's columns between the lines that follow `first` and `end`. What stands before the first
+  /// of all waits for the last turn.
+  template <class Formula>
+  [[gnu::always_inline]] void write_turn(T* y, const T* x, int64_t first, int64_t end,
+                                         const Formula& f, const T* ahead) {
+    const auto line = [&](int64_t i) { return p_.is_streamed ? i + to_line(y + i) : i; };
+    const int64_t lead = p_.is_streamed ? to_line(y) % kFloats : 0,
+                  begin = first ? line(first) : lead;
+    const bool is_last = end == n_;
+    if (is_last && lead) begin_row(y, lead, f(load_wide(x, Partial{lead}), 0, Partial{lead}));
+    end = write_vectors(y, x, begin, is_last ? n_ : line(end), f, ahead);
+    if (!is_last) return;
+    carry_count_ = n_ - end;
+    if (carry_count_ == 0) return;
+    const Partial m{carry_count_};
+    carry_ = f(load_wide(x + end, m), end, m);
+    if (!p_.is_streamed || p_.y_step != n_) flush(y);
+  }
+
+  /// What begins a row together with what was left of the one before it, so that no line is written
+  /// in parts: memory would be read for it.
+  [[gnu::always_inline]] void begin_row(T* y, int64_t n, Floats v) {
+    const int64_t rest = kFloats - n;
+    if (carry_count_ == 0) return store_narrow(y, v, Partial{n});
+    const LaneIndices to = kLaneIndices - int32_t(rest);  // modulo kFloats
+    stream_narrow(y - rest, select(Partial{rest}, carry_, __builtin_shuffle(v, to)));
+    carry_count_ = 0;
+  }
+
+  void flush(T* y) {
+    if (carry_count_) store_narrow(y + n_ - carry_count_, carry_, Partial{carry_count_});
+    carry_count_ = 0;
+  }
+
+  /// Whole vectors of [i, end). Returns the end of the last.
+  template <class Formula>
+  [[gnu::always_inline]] int64_t write_vectors(T* y, const T* x, int64_t i, int64_t end,
+                                               const Formula& f, const T* ahead) const {
+    const auto one = [&] {
+      if (i + kFloats > end) return;
+      put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
+      i += kFloats;
+    };
+    if (!kIsLine<T> && p_.is_streamed && to_line(y + i) > 0) one();
+    if (kIsHalf<T>)  // conversions hide the choice
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, p_.is_streamed);
+    else if (p_.is_streamed)
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
+    else
+      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
+    one();
+    return i;
+  }
+
+  const Plan& p_;
+  const int64_t n_;
+  const bool use_mean_;
+  const T* x_;  // of the batch
+  T* y_;
+  Coefficients<kMost> of_;  // the batch's rows
+  Floats carry_ = {};       // the results at the end of a row that do not fill a vector
+  int64_t carry_count_ = 0;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif

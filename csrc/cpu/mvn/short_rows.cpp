@@ -1,0 +1,243 @@
+// Normalization of very short rows: each lane of a vector has a row.
+#include "cpu/mvn/short_rows.h"
+
+#include <array>
+#include <utility>
+
+#include "cpu/mvn/formulas.h"
+#include "cpu/mvn/walk.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace {
+
+constexpr int64_t kMostElements = 16;  // of a row
+
+/// Lane l of the result is v[index[l]] where `at` has lane l, else `other`'s.
+inline Floats permute(Floats other, Floats v, Vector<int32_t> index, Vector<int32_t> at) {
+#if defined(__AVX512F__)
+  const __mmask16 mask = _mm512_movepi32_mask(std::bit_cast<__m512i>(at));
+  return _mm512_mask_permutexvar_ps(other, mask, std::bit_cast<__m512i>(index), v);
+#else
+  const __m256 moved = _mm256_permutevar8x32_ps(v, std::bit_cast<__m256i>(index));
+  return _mm256_blendv_ps(other, moved, std::bit_cast<__m256>(at));
+#endif
+}
+
+/// Turns kFloats packed rows of n elements, as n vectors, into n vectors of one element of each
+/// row, and back.
+class Turn {
+ public:
+  explicit Turn(int64_t n) : n_(n) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t l = 0; l < kFloats; ++l) {
+        const int64_t from = l * n + i, at = i * kFloats + l;
+        apart_index_[i][l] = int32_t(from % kFloats);
+        apart_vector_[i][l] = int32_t(from / kFloats);
+        back_index_[i][l] = int32_t(at / n);
+        back_vector_[i][l] = int32_t(at % n);
+      }
+  }
+
+  void apart(const Floats* packed, Floats* turned) const {
+    turn(packed, turned, apart_index_, apart_vector_);
+  }
+  void back(const Floats* turned, Floats* packed) const {
+    turn(turned, packed, back_index_, back_vector_);
+  }
+
+ private:
+  using Ints = Vector<int32_t>;
+
+  void turn(const Floats* from, Floats* to, const Ints* index, const Ints* vector) const {
+    for (int64_t i = 0; i < n_; ++i) {
+      Floats result = {};
+      for (int64_t j = 0; j < n_; ++j)
+        result = permute(result, from[j], index[i], vector[i] == int32_t(j));
+      to[i] = result;
+    }
+  }
+
+  int64_t n_;
+  Ints apart_index_[kMostElements], apart_vector_[kMostElements], back_index_[kMostElements],
+      back_vector_[kMostElements];
+};
+
+template <size_t... kLengths>
+std::array<Turn, sizeof...(kLengths)> turns_of(std::index_sequence<kLengths...>) {
+  return {Turn(int64_t(kLengths))...};
+}
+
+/// The turn of rows of n elements. Tables are made once: they take longer than a few rows do.
+const Turn& turn_of(int64_t n) {
+  static const auto turns = turns_of(std::make_index_sequence<kMostElements + 1>());
+  return turns[size_t(n)];
+}
+
+/// Activates n vectors through memory.
+[[gnu::noinline]] void activate(const Activation& f, Floats* x, int64_t n) {
+  alignas(64) float row[kMostElements * kFloats];
+  std::memcpy(row, x, size_t(n) * sizeof *x);
+  activate_row(f, row, n * kFloats);
+  std::memcpy(x, row, size_t(n) * sizeof *x);
+}
+
+template <class T>
+class ShortRows {
+ public:
+  ShortRows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+      : plan_(plan),
+        n_(plan.group_size),
+        x_(static_cast<const T*>(x)),
+        y_(static_cast<T*>(y)),
+        turn_(turn_of(plan.group_size)),
+        floor_(plan.activation),
+        is_packed_(are_packed(plan)),
+        is_streamed_(bytes_to_line(y) == 0 &&
+                     is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))) {
+    const Parameter<T> scales(scale, plan.scale_dtype, &kOne),
+        biases(bias, plan.bias_dtype, &kZero);
+    for (int64_t i = 0; i < n_; ++i) {
+      scale_[i] = scales.at(i * plan.reduced[0].scale);
+      bias_[i] = biases.at(i * plan.reduced[0].bias);
+    }
+  }
+
+  void run() const {
+    const int64_t tasks = (plan_.groups + kFloats - 1) / kFloats;
+    parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      Floats packed[kMostElements], turned[kMostElements];
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task * kFloats, count = std::min(kFloats, plan_.groups - first);
+        load(first, count, packed);
+        turn_.apart(packed, turned);
+        normalize(turned);
+        if (!is_plain(plan_.activation)) activate(plan_.activation, turned, n_);
+        turn_.back(turned, packed);
+        store(first, count, packed);
+      }
+    });
+  }
+
+ private:
+  static bool are_packed(const MvnPlan& plan) {
+    const MvnAxis &row = plan.reduced[0], &rows = plan.kept[0];
+    if (row.x != 1 || row.y != 1 || plan.kept_rank > 1) return false;
+    return plan.kept_rank == 0 || (rows.x == row.size && rows.y == row.size);
+  }
+
+  /// Calls fn(position in a packed run of rows, offsets) for the elements of rows [first, first +
+  /// count).
+  template <class Fn>
+  void for_elements(int64_t first, int64_t count, const Fn& fn) const {
+    Walk row(plan_.kept, plan_.kept_rank, first);
+    for (int64_t r = 0; r < count; ++r, row.advance()) {
+      Offsets at = row.offsets();
+      for (int64_t i = 0; i < n_; ++i, at.add(plan_.reduced[0], 1)) fn(r * n_ + i, at);
+    }
+  }
+
+  void load(int64_t first, int64_t count, Floats* packed) const {
+    if (is_packed_) return load_packed(x_ + first * n_, count * n_, packed);
+    T rows[kFloats * kMostElements];
+    for_elements(first, count, [&](int64_t i, const Offsets& at) { rows[i] = x_[at.x]; });
+    load_packed(rows, count * n_, packed);
+  }
+
+  void store(int64_t first, int64_t count, const Floats* packed) const {
+    if (is_packed_) return store_packed(y_ + first * n_, count * n_, packed, is_streamed_);
+    T rows[kFloats * kMostElements];
+    store_packed(rows, count * n_, packed, false);
+    for_elements(first, count, [&](int64_t i, const Offsets& at) { y_[at.y] = rows[i]; });
+  }
+
+  void load_packed(const T* x, int64_t size, Floats* packed) const {
+    for (int64_t i = 0; i < n_; ++i) {
+      const int64_t here = size - i * kFloats;
+      packed[i] = here >= kFloats ? load_wide(x + i * kFloats, Whole{})
+                  : here > 0      ? load_wide(x + i * kFloats, Partial{here})
+                                  : Floats{};
+    }
+  }
+
+  void store_packed(T* y, int64_t size, const Floats* packed, bool is_streamed) const {
+    for (int64_t i = 0; i < n_; ++i) {
+      T* to = y + i * kFloats;
+      const int64_t here = size - i * kFloats;
+      if (here >= kFloats && is_streamed)
+        stream_narrow(to, packed[i]);
+      else if (here >= kFloats)
+        store_narrow(to, packed[i], Whole{});
+      else if (here > 0)
+        store_narrow(to, packed[i], Partial{here});
+    }
+  }
+
+  /// The corrected two-pass method, a row in each lane. With a mean that is not finite, that is
+  /// what is subtracted.
+  void normalize(Floats* x) const {
+    const auto n = float(n_);
+    Floats delta = {}, square = {};
+    if (plan_.use_mean) {
+      Floats mean = {};
+      for (int64_t i = 0; i < n_; ++i) mean += x[i];
+      mean /= n;
+      for (int64_t i = 0; i < n_; ++i) x[i] -= mean;
+      for (int64_t i = 0; i < n_; ++i) delta += x[i];
+      delta = mean - mean == 0 ? delta / n : Floats{};
+    }
+    for (int64_t i = 0; i < n_; ++i) square = fused(x[i], x[i], square);
+    for (int64_t i = 0; i < n_; ++i) x[i] -= delta;
+    if (plan_.use_variance) {
+      const Floats variance = fused(-delta, delta, square / n);
+      const Floats positive = variance < 0 ? Floats{} : variance;
+      const Floats factor = 1.0f / root(positive + float(plan_.epsilon));
+      for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
+    }
+    for (int64_t i = 0; i < n_; ++i)
+      x[i] = floor_(fused(x[i], broadcast(scale_[i]), broadcast(bias_[i])));
+  }
+
+  static constexpr float kOne = 1, kZero = 0;
+
+  const MvnPlan& plan_;
+  int64_t n_;
+  const T* x_;
+  T* y_;
+  const Turn& turn_;
+  float scale_[kMostElements], bias_[kMostElements];
+  Floor floor_;
+  bool is_packed_, is_streamed_;
+};
+
+}  // namespace
+
+bool are_rows_short(const MvnPlan& plan) {
+  if (plan.reduced_rank != 1 || plan.group_size > kMostElements) return false;
+  for (int d = 0; d < plan.kept_rank; ++d)
+    if (plan.kept[d].scale || plan.kept[d].bias) return false;
+  return plan.use_mean || plan.use_variance;
+}
+
+template <class T>
+void mvn_short(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
+  ShortRows<T>(plan, x, scale, bias, y).run();
+}
+
+#else
+
+bool are_rows_short(const MvnPlan&) { return false; }
+
+template <class T>
+void mvn_short(const MvnPlan&, const void*, const void*, const void*, void*) {}
+
+#endif
+
+template void mvn_short<float>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_short<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_short<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
+
+}  // namespace cudml::cpu::CUDML_ISA

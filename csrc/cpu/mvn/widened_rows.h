@@ -1,0 +1,258 @@
+// Short packed rows of 16-bit numbers: a few are widened into the first-level cache, where their
+// results are computed from while others take their place.
+#pragma once
+
+#include "cpu/mvn/lean_rows.h"
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Rows of whole lines that share a scale and a bias for each position, without an activation. The
+/// statistics of a row are sums about 0, which do for a mean of up to two deviations.
+template <class T>
+class WidenedRows {
+ public:
+  using Plan = typename LeanRows<T>::Plan;
+
+  /// Whether rows are such ones. It does not depend on how many they are, nor where: another sum
+  /// has other bits.
+  static bool suit(const Plan& p) {
+    const int64_t n = p.plan.group_size;
+    return p.bias && n % kLine == 0 && n <= kMost &&
+           (!std::is_same_v<T, BFloat16> || converts_pairs());
+  }
+
+  WidenedRows(const Plan& plan, const T* x, T* y)
+      : p_(plan),
+        n_(plan.plan.group_size),
+        lead_(plan.y_step == n_ ? to_line(y) : 0),
+        is_streamed_(plan.is_streamed &&
+                     (plan.y_step == n_ || (to_line(y) == 0 && plan.y_step % kLine == 0))),
+        ahead_((kMostAhead / n_ + kAtOnce - 1) / kAtOnce * kAtOnce * plan.x_step),
+        x_(x),
+        y_(y) {
+    copy_turned(plan.scale, affine_);
+    copy_turned(plan.bias, affine_ + kLine);
+  }
+
+  /// Rows [0, count).
+  void run(int64_t count) {
+    // A group's formulas are a long chain, which another group may hide that takes turns with it.
+    // Together they are to leave half of the first-level cache.
+    const bool are_two = n_ <= kMost / 4;
+    const int64_t rows = n_ <= kMost / 2 ? kRows : kAtOnce,
+                  turns = (count + rows - 1) / rows + 1 + are_two;
+    Group groups[2];
+    for (int64_t i = 0; i < 2; ++i) groups[i].wide = wide_ + kLine + i * (kMost / 2);
+    for (int64_t i = 0; i < turns; ++i, count -= rows)
+      turn(groups[are_two ? i % 2 : 0], std::clamp<int64_t>(count, 0, rows));
+    if (lead_) write_end();
+  }
+
+ private:
+  static constexpr int64_t kLine = 2 * kFloats;      // elements
+  static constexpr int64_t kMost = 1024;             // of a row
+  static constexpr int64_t kStride = kMost + kLine;  // from a widened row to the next one
+  static constexpr int64_t kRows = 8;                // of a group
+  static constexpr int64_t kAtOnce = 4;              // of them, written and read at once
+  static constexpr int64_t kMostAhead = 4096;        // elements, up to whole groups of rows
+  static constexpr std::true_type kConverts = {};    // BFloat16 by the processor
+
+  /// Rows that have been read, but not written: y = (x * factor + shift) * scale + bias.
+  struct Group {
+    float* wide;
+    int64_t count = 0;
+    alignas(32) float factor[kRows], shift[kRows];
+  };
+
+  /// kAtOnce rows, all of which stay in registers.
+  struct Pass {
+    const T* x[kAtOnce];
+    T* y[kAtOnce];
+    float* wide;
+    Floats factor[kAtOnce], shift[kAtOnce], sum[kAtOnce] = {}, square[kAtOnce] = {};
+  };
+
+  /// Copies a row for lines of y: the first one that begins in a row first, last the one that holds
+  /// the row's end and the beginning of the next one.
+  void copy_turned(const float* row, float* to) const {
+    for (int64_t i = 0; i < n_; i += kLine, to += 2 * kLine) {
+      const int64_t here = std::min(kLine, n_ - lead_ - i);
+      std::memcpy(to, row + lead_ + i, size_t(here) * sizeof *to);
+      std::memcpy(to + here, row, size_t(kLine - here) * sizeof *to);
+    }
+  }
+
+  /// Writes a group and reads `next` rows in its place.
+  void turn(Group& g, int64_t next) {
+    if (lead_ && g.count) write_seams(g);
+    Floats lanes[2 * kRows];
+    if (next <= kAtOnce)
+      for (int64_t r = kAtOnce; r < kRows; ++r) lanes[r] = lanes[kRows + r] = Floats{};
+    for (int64_t r = 0; r < std::max(next, g.count); r += kAtOnce) pass(g, r, next, lanes + r);
+    y_ += g.count * p_.y_step;
+    g.count = next;
+    if (next) find_formulas(g, lanes);
+    x_ += next * p_.x_step;
+  }
+
+  /// Rows from `first` on. The last one stands for those that are missing.
+  [[gnu::noinline]] void pass(const Group& g, int64_t first, int64_t next, Floats* lanes) const {
+    Pass p;
+    p.wide = g.wide + first * kStride;
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < kAtOnce; ++r) {
+      p.x[r] = x_ + std::min(first + r, next - 1) * p_.x_step;
+      p.y[r] = y_ + std::min(first + r, g.count - 1) * p_.y_step + lead_;
+      p.factor[r] = broadcast(g.factor[first + r]);
+      p.shift[r] = broadcast(g.shift[first + r]);
+    }
+    const bool is_streamed = is_streamed_;
+    const int64_t n = n_, lead = lead_, ahead = ahead_, read = first < next ? n : 0,
+                  written = first < g.count ? n - (lead ? kLine : 0) : 0;
+    for (int64_t i = 0; i < n; i += kLine) {
+      if (i < written) write_line(p, i, lead, is_streamed);
+      if (i < read) read_line(p, i, ahead);
+    }
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < kAtOnce; ++r) {
+      lanes[r] = p.sum[r];
+      lanes[kRows + r] = p.square[r];
+    }
+  }
+
+  /// Line i of each row, where `lead` of its elements stand in the line before.
+  [[gnu::always_inline]] void write_line(const Pass& p, int64_t i, int64_t lead,
+                                         bool is_streamed) const {
+    Floats affine[4];
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < 4; ++k) affine[k] = load_vector<Floats>(affine_ + 2 * i + k * kFloats);
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < kAtOnce; ++r) {
+      Floats v[2];
+#pragma GCC unroll 2
+      for (int64_t k = 0; k < 2; ++k) {
+        v[k] = load_vector<Floats>(p.wide + r * kStride + lead + i + k * kFloats);
+        v[k] = fused(fused(v[k], p.factor[r], p.shift[r]), affine[k], affine[2 + k]);
+      }
+      put_pair(p.y[r] + i, v[0], v[1], is_streamed, false, kConverts);
+    }
+  }
+
+  /// The line's place has been written from: the next rows' elements are widened into it.
+  [[gnu::always_inline]] void read_line(Pass& p, int64_t i, int64_t ahead) const {
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < kAtOnce; ++r) {
+      __builtin_prefetch(p.x[r] + i + ahead, 0, 3);
+#pragma GCC unroll 2
+      for (int64_t k = 0; k < 2; ++k) {
+        const Floats v = load_wide(p.x[r] + i + k * kFloats, Whole{});
+        store_vector(p.wide + r * kStride + i + k * kFloats, v);
+        p.sum[r] += v;
+        p.square[r] = fused(v, v, p.square[r]);
+      }
+    }
+  }
+
+  /// Those of rows whose mean is too far from 0 are found one by one.
+  void find_formulas(Group& g, const Floats* lanes) const {
+    const MvnPlan& plan = p_.plan;
+    const Floats sums = sums_of_blocks<int(kFloats)>(lanes);
+    HalfFloats half[2];
+    std::memcpy(half, &sums, sizeof sums);
+    const double share = 1 / double(n_);
+    const Doubles zero = {}, mean = plan.use_mean ? as_doubles(half[0]) * share : zero,
+                  variance = fused(-mean, mean, as_doubles(half[1]) * share),
+                  factor = plan.use_variance ? 1 / root(variance + plan.epsilon) : zero + 1;
+    store_vector(g.factor, as_floats(factor));
+    store_vector(g.shift, as_floats(-mean * factor));
+    const auto are_good = is_near(mean, variance);
+    if (!all_of(are_good) && plan.use_mean)
+      for (int64_t r = 0; r < kRows; ++r)
+        if (!are_good[r]) find_formula(g, r);
+  }
+
+  [[gnu::noinline, gnu::cold]] void find_formula(Group& g, int64_t r) const {
+    const GroupFormula f =
+        LeanRows<T>(p_, x_ + std::min(r, g.count - 1) * p_.x_step, nullptr).formula();
+    g.factor[r] = f.factor;
+    g.shift[r] = f.is_near ? std::fma(-f.pivot, f.factor, f.shift) : f.shift;
+    for (int64_t i = 0; !f.is_near && i < n_; ++i) g.wide[r * kStride + i] -= f.pivot;
+  }
+
+  /// kLine elements that end or begin a row, and its formula.
+  struct Part {
+    const float* x;
+    float factor, shift;
+  };
+
+  /// The lines that hold the end of a row and the beginning of the next one. A group's last row is
+  /// kept, as others take its place before its end is written.
+  [[gnu::noinline]] void write_seams(const Group& g) {
+    Part before = {end_, end_factor_, end_shift_};
+    for (int64_t r = 0; r < g.count; ++r) {
+      const Part row = {g.wide + r * kStride, g.factor[r], g.shift[r]};
+      Floats v[2];
+      seam(before, row, v);
+      T* const y = y_ + r * n_ + lead_ - kLine;
+      if (has_end_)
+        put_pair(y, v[0], v[1], is_streamed_, false, kConverts);
+      else
+        write_part(y, v, kLine - lead_, kLine);
+      before = {row.x + n_ - kLine, row.factor, row.shift};
+      has_end_ = true;
+    }
+    std::memcpy(end_, before.x, kLine * sizeof *end_);
+    end_factor_ = before.factor;
+    end_shift_ = before.shift;
+  }
+
+  /// The end of the last row.
+  void write_end() const {
+    Floats v[2];
+    seam({end_, end_factor_, end_shift_}, {wide_ + kLine, 0, 0}, v);
+    write_part(y_ + lead_ - kLine, v, 0, kLine - lead_);
+  }
+
+  [[gnu::always_inline]] void seam(const Part& before, const Part& row, Floats (&v)[2]) const {
+    const float* const affine = affine_ + 2 * (n_ - kLine);
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < 2; ++k) {
+      const int64_t at = lead_ + k * kFloats;
+      const auto is_before = kLaneIndices < LaneIndices{} + int32_t(kLine - at);
+      const Floats x = is_before ? load_vector<Floats>(before.x + at)
+                                 : load_vector<Floats>(row.x + at - kLine),
+                   factor = is_before ? broadcast(before.factor) : broadcast(row.factor),
+                   shift = is_before ? broadcast(before.shift) : broadcast(row.shift);
+      v[k] = fused(fused(x, factor, shift), load_vector<Floats>(affine + k * kFloats),
+                   load_vector<Floats>(affine + kLine + k * kFloats));
+    }
+  }
+
+  /// Elements [begin, end) of a line.
+  [[gnu::noinline]] static void write_part(T* y, const Floats (&v)[2], int64_t begin, int64_t end) {
+    T line[kLine];
+    put_pair(line, v[0], v[1], false, false, kConverts);
+    std::memcpy(y + begin, line + begin, size_t(end - begin) * sizeof *y);
+  }
+
+  const Plan& p_;
+  const int64_t n_;
+  const int64_t lead_;  // elements of a row before its first line of y
+  const bool is_streamed_;
+  const int64_t ahead_;   // from a row to the one that is read ahead
+  bool has_end_ = false;  // a row was written
+  const T* x_;
+  T* y_;
+  alignas(64) float affine_[2 * kMost];    // of each line of y: scales, biases
+  alignas(64) float end_[2 * kLine] = {};  // the last kLine elements of the row before
+  float end_factor_ = 0, end_shift_ = 0;
+  alignas(64) float wide_[kRows * kStride + 2 * kLine];
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif

@@ -1,0 +1,245 @@
+// From what a window's taps join to, to the output element.
+#pragma once
+
+#include <vector>
+
+#include "cpu/pool/reduce.h"
+#include "cpu/pool/strips.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Taps that count for the divisor of an average, along the axes of the box.
+inline double counted(const PoolPlan& p, const Box& box) {
+  return p.include_padding ? box.inside : double(box.taps);
+}
+
+/// Neighbouring outputs: `lines` times n columns of `lanes` values, the first of them output
+/// `first` of its row, whose windows count `rows` taps along the other axes.
+struct OutputRun {
+  int64_t first, n, lanes, lines;
+  double rows;
+
+  int64_t values() const { return lines * n * lanes; }
+};
+
+// A finish turns joined values into outputs: write() for a run of outputs, in whole vectors, one()
+// for a single window. `again(i)` gives the value of output i from its taps, scaled. prepare()
+// comes before both, where write() will be called. of_count() is what ends vectors of windows that
+// count so many taps, where no more is needed; of_columns() that of outputs from a column on whose
+// windows count so many taps along the other axes; of_divisors() that of outputs for which
+// divisors() has written a line each.
+
+/// Lines of so many values that nearly all of the vectors they take are full.
+template <class V>
+inline int64_t lines_at_once(int64_t values) {
+  return std::max<int64_t>(1, 16 * kLanes<V> / values);
+}
+
+struct MaxFinish {
+  void prepare(const PoolPlan&) {}
+  struct Last {
+    template <class W>
+    W operator()(const W& v, int64_t = 0) const {
+      return v;
+    }
+  };
+  Last of_count(double) const { return {}; }
+  Last of_columns(double) const { return {}; }
+  template <class V>
+  Last of_divisors(const V*) const {
+    return {};
+  }
+  template <class V>
+  void divisors(double, int64_t, V*) const {}
+  template <class Op, class Again>
+  void write(const Op& op, const OutputRun& run, typename Op::V* values, typename Op::Element* to,
+             const Again&) const {
+    for (int64_t i = 0; i < run.values(); i += kLanes<typename Op::V>)
+      op.store(to + i, load_vector<Vector<typename Op::V>>(values + i));
+  }
+  template <class V, class Again>
+  V one(V joined, double, const Again&) const {
+    return joined;
+  }
+};
+
+template <class T>
+struct AverageFinish {
+  using V = Acc<T>;
+  std::vector<V> columns;  // taps that count along `repeats` rows of outputs, where they differ
+  int64_t width = 0, repeats = 1;
+  V column = 1;  // else the number for all of them
+
+  [[gnu::noinline]] void prepare(const PoolPlan& p) {
+    const PoolAxis& w = p.axis[2];
+    const Interior whole = interior_of(w, 0, w.out);
+    column = V(w.window);
+    if (whole.from == 0 && whole.to == w.out) return;
+    width = w.out;
+    repeats = lines_at_once<V>(width);
+    columns.assign(size_t(repeats * width + kSlack), column);
+    for (int64_t o = 0; o < w.out; ++o) {
+      if (o == whole.from) o = whole.to;
+      if (o == w.out) break;
+      const AxisTaps t = axis_taps(w, o);
+      columns[size_t(o)] = V(std::max<int64_t>(1, p.include_padding ? t.inside : t.count));
+    }
+    if (std::all_of(columns.begin(), columns.begin() + w.out, [&](V n) { return n == column; }))
+      columns.clear();
+    for (size_t i = size_t(width); i < columns.size(); ++i) columns[i] = columns[i - size_t(width)];
+  }
+
+  template <class Op, class Again>
+  void write(const Op& op, const OutputRun& run, V* values, T* to, const Again&) const {
+    const V rows = std::max(V{1}, V(run.rows));
+    if (columns.empty()) return divide(op, values, rows * column, to, run.values());
+    const V* const at = columns.data() + run.first;
+    const int64_t once = run.lanes == 1 && run.n == width ? repeats : 1;
+    for (int64_t r = 0; r < run.lines; r += once) {
+      const int64_t n = std::min(once, run.lines - r) * run.n;
+      for (int64_t j = 0; run.lanes > 1 && j < n; ++j)
+        divide(op, values + j * run.lanes, rows * at[j], to + j * run.lanes, run.lanes);
+      for (int64_t i = 0; run.lanes == 1 && i < n; i += kLanes<V>)
+        op.store(to + i,
+                 load_vector<Vector<V>>(values + i) / (rows * load_vector<Vector<V>>(at + i)));
+      values += n * run.lanes;
+      to += n * run.lanes;
+    }
+  }
+
+  template <class S, class Again>
+  V one(S joined, double divisor, const Again&) const {
+    return V(average_of(joined, S(divisor)));
+  }
+
+  /// Quotients, as products where the inverse is exact: that of a power of two.
+  struct Last {
+    V divisor, inverse;
+    bool is_exact;
+
+    explicit Last(V n) : divisor(n), inverse(1 / n) {
+      using Bits = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
+      constexpr Bits kFraction = (Bits{1} << (std::numeric_limits<V>::digits - 1)) - 1;
+      is_exact = (std::bit_cast<Bits>(n) & kFraction) == 0;
+    }
+    Vector<V> operator()(const Vector<V>& v) const { return is_exact ? v * inverse : v / divisor; }
+  };
+  Last of_count(double n) const { return Last(std::max(V{1}, V(n))); }
+
+  struct LastOfColumns {
+    const V* columns;
+    V rows;
+    Last last;
+
+    Vector<V> operator()(const Vector<V>& v, int64_t column) const {
+      return columns ? v / (rows * load_vector<Vector<V>>(columns + column)) : last(v);
+    }
+  };
+  LastOfColumns of_columns(double n) const {
+    const V rows = std::max(V{1}, V(n));
+    return {columns.empty() ? nullptr : columns.data(), rows, Last(rows * column)};
+  }
+
+  /// Divisors of a line of n outputs whose windows count so many taps along the other axes.
+  void divisors(double count, int64_t n, V* to) const {
+    const V rows = std::max(V{1}, V(count));
+    std::fill_n(to, n, rows * column);
+    if (columns.empty()) return;
+    const V* const at = columns.data();
+    for (int64_t i = 0; i < n; ++i) to[i] = rows * at[i];
+  }
+  struct Quotients {
+    const V* divisors;
+    Vector<V> operator()(const Vector<V>& v, int64_t at) const {
+      return v / load_vector<Vector<V>>(divisors + at);
+    }
+  };
+  Quotients of_divisors(const V* divisors) const { return {divisors}; }
+
+ private:
+  template <class Op>
+  static void divide(const Op& op, const V* values, V divisor, T* to, int64_t n) {
+    const Last last(divisor);
+    for (int64_t i = 0; i < n; i += kLanes<V>)
+      op.store(to + i, last(load_vector<Vector<V>>(values + i)));
+  }
+};
+
+template <class T>
+struct LpFinish {
+  using V = Acc<T>;
+  uint32_t p = 2;
+
+  void prepare(const PoolPlan&) {}
+  MaxFinish::Last of_columns(double) const { return {}; }
+  template <class Op, class Again>
+  void write(const Op& op, const OutputRun& run, V* values, T* to, const Again& again) const {
+    const int64_t n = run.values();
+    if (p > 1) take_roots(values, n, again);
+    for (int64_t i = 0; i < n; i += kLanes<V>) op.store(to + i, load_vector<Vector<V>>(values + i));
+  }
+  template <class S, class Again>
+  V one(S sum, double, const Again& again) const {
+    if (p == 1 || is_nan(sum)) return V(sum);
+    return lp_sum_is_safe<V>(sum) ? V(lp_root(sum, p)) : again(0);
+  }
+
+ private:
+  /// Whether lp_sum_is_safe() of all sums but NaNs, which are their own roots.
+  [[gnu::noinline]] static bool are_safe(const V* values, int64_t n) {
+    constexpr int64_t kStep = kLanes<V>;
+    bool safe = true;
+    if (n < kStep) {
+      for (int64_t i = 0; i < n; ++i) safe &= lp_sum_is_safe<V>(values[i]);
+      return safe;
+    }
+    auto least = load_vector<Vector<V>>(values), most = least;
+    for (int64_t i = kStep; i < n + kStep; i += kStep) {
+      const auto v = load_vector<Vector<V>>(values + std::min(i, n - kStep));
+      least = v < least ? v : least;
+      most = v > most ? v : most;
+    }
+    for (int64_t i = 0; i < kStep; ++i)
+      safe &= lp_sum_is_safe<V>(V(least[i])) & lp_sum_is_safe<V>(V(most[i]));
+    return safe;
+  }
+
+  template <class Again>
+  void take_roots(V* values, int64_t n, const Again& again) const {
+    if (p == 2 && are_safe(values, n)) {
+      for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
+      return;
+    }
+    for (int64_t i = 0; i < n; ++i)
+      values[i] = one(values[i], 1, [&](int64_t) { return again(i); });
+  }
+};
+
+template <class T, class Each>
+void each_tap(const Box& box, const T* x, const Each& each) {
+  Pace pace;
+  for (int64_t a = 0; a < box.count[0]; ++a)
+    for (int64_t b = 0; b < box.count[1]; ++b)
+      for (int64_t c = 0; c < box.count[2]; ++c) {
+        each(double(load_as_acc(x[box.x_at(a, b, c)])));
+        pace.add(1);
+      }
+}
+
+/// The Lp norm of one window in the scaled form; x is the first element of its plane. Other kinds
+/// of pooling never ask for it.
+template <class V, class T>
+V scaled_norm(const PoolPlan& p, const Box& box, const T* x) {
+  if constexpr (!std::is_same_v<V, Acc<T>> || !kIsFloat<T>) {
+    return V{};
+  } else {
+    LpScaled norm{p.p};
+    each_tap(box, x, [&](double v) { norm.see(v); });
+    if (norm.prepare()) each_tap(box, x, [&](double v) { norm.add(v); });
+    return V(norm.result());
+  }
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,81 @@
+// Which outputs one task computes: rows, neighbouring planes or single windows, and pieces of large
+// windows where there are few of them.
+#pragma once
+
+#include <memory>
+
+#include "cpu/pool/walk.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Elements of a row that are worked on at a time: several rows of double stay in the first cache.
+constexpr int64_t kLine = 2048;
+/// Float32 sums are kept at most this long before they go to double.
+constexpr int64_t kChain = 2048;
+/// A window is cut into pieces of at least this many taps where there are few tasks.
+constexpr int64_t kPiece = 65536;
+constexpr int64_t kMostPieces = 1024;
+constexpr int64_t kFewTasks = 16;
+
+/// Neighbouring planes lie side by side in x.
+inline bool fits_lanes(const PoolPlan& p) {
+  return p.x.batch[1] == 1 && p.batch[1] >= (p.x.space[2] == 1 ? 64 : 8);
+}
+
+/// Outputs [from, to) of [first, end) along a row whose windows are whole.
+struct Interior {
+  int64_t from, to;
+};
+inline Interior interior_of(const PoolAxis& w, int64_t first, int64_t end) {
+  const int64_t last = w.in - 1 - (w.window - 1) * w.dilation + w.start;
+  const int64_t from = std::min(end, std::max(first, (w.start + w.stride - 1) / w.stride));
+  return {from, last < 0 ? from : std::clamp(last / w.stride + 1, from, end)};
+}
+
+/// Few tasks with large windows: pieces of the windows side by side, then joined in order.
+template <class Pool>
+void run_pieces(const Pool& pool, const PoolPlan& plan, const TaskSpace& space, int64_t pieces) {
+  using Total = typename Pool::Total;
+  const int64_t tasks = space.count(), bytes = work_bytes(plan);
+  const std::unique_ptr<Total[]> totals(new Total[size_t(tasks * pieces * space.chunk)]);
+  const auto cut = [&](const Box& box, int64_t i) {
+    return box.taps / pieces * i + std::min(i, box.taps % pieces);
+  };
+  parallel_for(tasks * pieces, bytes, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Task task = task_at(space, i / pieces);
+      const Box box = box_of(plan, task, 3);
+      const int64_t f = cut(box, i % pieces), last = cut(box, i % pieces + 1);
+      if (f < last) pool.piece(task, box, f, last, totals.get() + i * space.chunk);
+    }
+  });
+  parallel_for(tasks, tasks * pieces * 64, [&](int64_t begin, int64_t end) {
+    for_tasks(space, begin, end, [&](const Task& task, int64_t i) {
+      const Box box = box_of(plan, task, 3);
+      Total* sum = totals.get() + i * pieces * space.chunk;
+      for (int64_t p = 1; p < pieces && cut(box, p) < cut(box, p + 1); ++p)
+        for (int64_t j = 0; j < task.n; ++j)
+          sum[j] = Pool::combine(sum[j], sum[p * space.chunk + j]);
+      pool.store(task, box, sum);
+    });
+  });
+}
+
+template <class Pool>
+void run_windows(const Pool& pool, const PoolPlan& plan) {
+  constexpr int64_t kLeastChunk = 512;
+  int64_t chunk = Pool::kChunk;
+  while (chunk > kLeastChunk && make_tasks(plan, Pool::kLane, chunk).count() < kFewTasks)
+    chunk /= 2;
+  const TaskSpace space = make_tasks(plan, Pool::kLane, chunk);
+  const int64_t pieces = std::min(kMostPieces, most_taps(plan, 3) / kPiece);
+  if (space.count() < kFewTasks && pieces > 1) return run_pieces(pool, plan, space, pieces);
+  parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
+    for_tasks(space, begin, end, [&](const Task& task, int64_t) { pool.whole(task); });
+  });
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

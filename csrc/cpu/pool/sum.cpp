@@ -1,0 +1,20 @@
+// Average and Lp pooling on the CPU.
+#include "cpu/pool/parts.h"
+#include "cpu/pool/strip_values.h"
+
+namespace cudml::cpu::CUDML_ISA {
+
+void average_values(const PoolPlan& plan, const void* x, void* y) {
+  visit(plan.dtype, FloatTypes{},
+        [&]<class T>() { pool_values(plan, SumOf<T>{}, AverageFinish<T>{}, x, y); });
+}
+
+void lp_values(const PoolPlan& plan, const void* x, void* y) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    PowerSumOf<T> powers;
+    powers.p = plan.p;
+    pool_values(plan, powers, LpFinish<T>{plan.p}, x, y);
+  });
+}
+
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,295 @@
+// Rows of 3 x 3 windows that advance by 2, in registers: their winners, and what these are handed.
+#pragma once
+
+#include "cpu/pool_grad/covers.h"
+#include "cpu/simd/lanes.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Keys of T in the order of its values, K: integers, 16 bits of 16-bit floats, for more lanes; or
+/// the floats themselves, while there is no NaN among them.
+template <class T>
+using RowKey = std::conditional_t<sizeof(T) == 2, int16_t, int32_t>;
+
+using RowSums = Vector<float>;
+using RowTaps = Vector<int32_t>;
+constexpr int64_t kRowLanes = kLanes<float>;
+
+template <class V>
+constexpr auto kLanesOf = std::make_index_sequence<sizeof(V) / sizeof(V{}[0])>{};
+
+/// What is joined in front of the first real tap, and behind the last one: no key loses to the
+/// former or to the latter. Floats give way to a NaN in front of them, see Winners.
+template <class K>
+constexpr K kNoneBefore =
+    std::is_same_v<K, float> ? std::numeric_limits<K>::quiet_NaN() : std::numeric_limits<K>::min();
+template <class K>
+constexpr K kNoneBehind =
+    std::is_same_v<K, float> ? -std::numeric_limits<K>::infinity() : std::numeric_limits<K>::min();
+
+/// Zeros have one key, and NaNs have one, the largest.
+template <class T>
+Vector<RowKey<T>> keys_of(Vector<RowKey<T>> bits) {
+  using K = RowKey<T>;
+  using Unsigned = Vector<std::make_unsigned_t<K>>;
+  using Keys = Vector<K>;
+  const auto from_zero = same_bits<Keys>(
+      same_bits<Unsigned>(Keys{} + std::numeric_limits<K>::min()) - same_bits<Unsigned>(bits));
+  const Keys keys = bits < 0 ? from_zero : bits;
+  const Keys nan = Keys{} + std::numeric_limits<K>::max();
+  if constexpr (sizeof(T) == 4) {
+    const auto value = same_bits<RowSums>(bits);
+    return value != value ? nan : keys;
+  } else {
+    constexpr K kInfinity = std::is_same_v<T, Float16> ? 0x7c00 : 0x7f80;
+    return (bits & std::numeric_limits<K>::max()) > kInfinity ? nan : keys;
+  }
+}
+
+/// Whether there has been a NaN.
+struct NanSeen {
+#if defined(__AVX512F__)
+  __mmask16 lanes = 0;
+  void see(const RowSums& a, const RowSums& b) {
+    lanes |= _mm512_cmp_ps_mask(same_bits<__m512>(a), same_bits<__m512>(b), _CMP_UNORD_Q);
+  }
+  bool any() const { return lanes != 0; }
+#else
+  RowTaps lanes = {};
+  void see(const RowSums& a, const RowSums& b) { lanes |= (a != a) | (b != b); }
+  bool any() const {
+    int32_t all = 0;
+    for (int i = 0; i < kRowLanes; ++i) all |= lanes[i];
+    return all != 0;
+  }
+#endif
+};
+
+/// A value that stays in a register, whatever it was made from.
+template <class V>
+V kept(V v) {
+#if defined(__AVX__)
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
+
+/// Neighbouring elements of a row, the first of each pair and the second.
+template <class K>
+struct KeyPairs {
+  Vector<K> first, second;
+};
+
+template <class T, class K>
+KeyPairs<K> pairs_at(const T* x, NanSeen& nan) {
+  constexpr auto kAll = kLanesOf<Vector<K>>;
+  const auto* at = reinterpret_cast<const K*>(x);
+  const auto a = kept(load_vector<Vector<K>>(at));
+  const auto b = kept(load_vector<Vector<K>>(at + kLanes<K>));
+  const auto first = pick<0, 2>(a, b, kAll), second = pick<1, 2>(a, b, kAll);
+  if constexpr (std::is_same_v<K, float>) {
+    nan.see(a, b);
+    return {first, second};
+  } else {
+    return {keys_of<T>(first), keys_of<T>(second)};
+  }
+}
+
+/// Bytes; what stands so much further on is fetched to the first cache.
+constexpr int64_t kRowsAhead = 2048;
+
+/// A row of x, paired from the second column of its first window on: `full` pairs in whole vectors,
+/// a multiple of kLanes<K>, then keys of the others, which end in nothing.
+template <class T, class K>
+struct KeyRow {
+  const T* x;
+  int64_t full;
+  const K *first, *second;
+  K before;     // what the first window begins with
+  NanSeen nan;  // among the others, and before
+
+  [[gnu::always_inline]] KeyPairs<K> at(int64_t i, NanSeen& nan) const {
+    int64_t end = full;
+    asm("" : "+r"(end));  // one loop, not two
+    if (i < end) {
+      const char* const next = reinterpret_cast<const char*>(x + 2 * i) + kRowsAhead;
+      for (int64_t j = 0; j < 2 * kVectorBytes; j += 64) __builtin_prefetch(next + j, 0, 3);
+      return pairs_at<T, K>(x + 2 * i, nan);
+    }
+    return {load_vector<Vector<K>>(first + i - full), load_vector<Vector<K>>(second + i - full)};
+  }
+};
+
+/// The largest keys of windows so far, and the numbers of the first taps that have them. A NaN that
+/// is offered to gives way, a number of its size does not.
+template <class K>
+struct Winners {
+  using Taps = Vector<IntegerLike<K>>;
+  Vector<K> best;
+  Taps tap;
+
+  void offer(const Vector<K>& key, const Taps& number) {
+    tap = key <= best ? tap : number;
+    if constexpr (std::is_same_v<K, float>)
+      best = processor_max(best, key);
+    else
+      best = key > best ? key : best;
+  }
+};
+
+/// The lanes one before those of `now`.
+template <class V>
+V one_before(const V& before, const V& now) {
+  return pick<int(sizeof(V) / sizeof(V{}[0])) - 1, 1>(before, now, kLanesOf<V>);
+}
+
+/// Numbers of taps in all lanes, for as long as rows of windows follow each other.
+template <class A>
+struct TapNumbers {
+  Vector<A> of[9];
+  TapNumbers() {
+    for (int k = 0; k < 9; ++k) of[k] = kept(all_lanes(A(k)));
+  }
+};
+template <class K>
+struct RowNumbers {
+  TapNumbers<int32_t> collected;
+  const TapNumbers<int32_t>& searched() const { return collected; }
+};
+template <>
+struct RowNumbers<int16_t> {
+  TapNumbers<int32_t> collected;
+  TapNumbers<int16_t> narrow;
+  const TapNumbers<int16_t>& searched() const { return narrow; }
+};
+
+/// The three columns of windows that end in pairs `now`; their taps are numbered from kFirst on.
+template <int kFirst, class K>
+Winners<K> search_columns(const Vector<K>& before, const KeyPairs<K>& now,
+                          const TapNumbers<IntegerLike<K>>& number) {
+  Winners<K> w{one_before(before, now.second), number.of[kFirst]};
+  w.offer(now.first, number.of[kFirst + 1]);
+  w.offer(now.second, number.of[kFirst + 2]);
+  return w;
+}
+
+/// A row of windows is searched, and the two rows of elements that it begins with are handed their
+/// gradients. Place i of a line belongs to the window whose last column is in pair i.
+template <class T, class K>
+struct WindowRows {
+  KeyRow<T, K> second, third;  // rows of x below the windows' first one
+  K* best;                     // what the columns of that first row have, then those of the third
+  IntegerLike<K>* tap;
+  int32_t* winner;  // of the row of windows above, then of this one
+  const float *grad, *grad_above;
+  T* dst[2];
+};
+
+inline void add_won(RowSums& sum, const RowTaps& tap, const RowTaps& number, const RowSums& grad) {
+  sum = tap == number ? sum + grad : sum;
+}
+
+template <class T, size_t... i>
+void store_pairs(T* dst, const RowSums& a, const RowSums& b, std::index_sequence<i...>) {
+  constexpr int kHalf = int(kRowLanes / 2), kOther = int(kRowLanes);
+  store_floats(dst, __builtin_shufflevector(a, b, (int(i) / 2 + int(i) % 2 * kOther)...));
+  store_floats(dst + kRowLanes,
+               __builtin_shufflevector(a, b, (kHalf + int(i) / 2 + int(i) % 2 * kOther)...));
+}
+
+/// Vectors of windows, to the left of those that come next.
+struct WindowsBefore {
+  RowTaps tap = {}, above = {};
+};
+
+/// Adds up in the order of taps. An end of a window's row is its first column and the third one of
+/// the window to its left.
+template <class T, class K>
+[[gnu::always_inline]] inline void collect_windows(const WindowRows<T, K>& w, int64_t i,
+                                                   const RowTaps& right, WindowsBefore& before,
+                                                   const TapNumbers<int32_t>& number) {
+  const auto above = load_vector<RowTaps>(w.winner + i);
+  store_vector(w.winner + i, right);
+  const auto grad = load_vector<RowSums>(w.grad + i);
+  const auto grad_above = load_vector<RowSums>(w.grad_above + i);
+  const auto left = one_before(before.tap, right), above_left = one_before(before.above, above);
+  const auto grad_left = load_vector<RowSums>(w.grad + i - 1);
+  RowSums ends = {}, middle = {};
+  add_won(ends, right, number.of[0], grad);
+  add_won(ends, left, number.of[2], grad_left);
+  add_won(ends, above, number.of[6], grad_above);
+  add_won(ends, above_left, number.of[8], load_vector<RowSums>(w.grad_above + i - 1));
+  add_won(middle, right, number.of[1], grad);
+  add_won(middle, above, number.of[7], grad_above);
+  store_pairs(w.dst[0] + 2 * i, ends, middle, kLanesOf<RowSums>);
+  ends = middle = RowSums{};
+  add_won(ends, right, number.of[3], grad);
+  add_won(ends, left, number.of[5], grad_left);
+  add_won(middle, right, number.of[4], grad);
+  store_pairs(w.dst[1] + 2 * i, ends, middle, kLanesOf<RowSums>);
+  before.tap = right;
+  before.above = above;
+}
+
+/// Half a vector of 16-bit numbers of taps, kHalf 0 or 1.
+template <int kHalf>
+RowTaps wide_taps(const Vector<int16_t>& tap) {
+  constexpr auto kAll = std::make_index_sequence<size_t(kRowLanes)>{};
+  const auto half = half_of<kHalf, int16_t, kVectorBytes>(tap, kAll);
+#if defined(__AVX512F__)
+  return same_bits<RowTaps>(_mm512_maskz_cvtepi16_epi32(0xffff, same_bits<__m256i>(half)));
+#else
+  return __builtin_convertvector(half, RowTaps);
+#endif
+}
+
+template <class T>
+[[gnu::always_inline]] inline void collect_winners(const WindowRows<T, int16_t>& w, int64_t i,
+                                                   const Vector<int16_t>& tap,
+                                                   WindowsBefore& before,
+                                                   const TapNumbers<int32_t>& number) {
+  collect_windows(w, i, wide_taps<0>(tap), before, number);
+  collect_windows(w, i + kRowLanes, wide_taps<1>(tap), before, number);
+}
+
+template <class T, class K>
+[[gnu::always_inline]] inline void collect_winners(const WindowRows<T, K>& w, int64_t i,
+                                                   const RowTaps& tap, WindowsBefore& before,
+                                                   const TapNumbers<int32_t>& number) {
+  collect_windows(w, i, tap, before, number);
+}
+
+/// n is a multiple of kLanes<K>. Gradients are handed out a vector behind the search, so that
+/// neither waits for the other. Of no use, and false, where floats are keys and there is a NaN.
+template <class T, class K>
+[[gnu::always_inline]] inline bool search_and_collect(const WindowRows<T, K>& rows, int64_t n,
+                                                      const RowNumbers<K>& numbers) {
+  using Taps = typename Winners<K>::Taps;
+  const WindowRows<T, K> w = rows;
+  const auto& number = numbers.searched();
+  auto second_before = all_lanes(w.second.before), third_before = all_lanes(w.third.before);
+  WindowsBefore before;
+  NanSeen nan = w.second.nan;
+  nan.lanes |= w.third.nan.lanes;
+  Taps found{};
+  for (int64_t i = 0; i < n; i += kLanes<K>) {
+    if (i > 0) collect_winners(w, i - kLanes<K>, found, before, numbers.collected);
+    const KeyPairs<K> second = w.second.at(i, nan), third = w.third.at(i, nan);
+    const auto a = search_columns<3>(second_before, second, number);
+    const auto b = search_columns<6>(third_before, third, number);
+    second_before = second.second;
+    third_before = third.second;
+    Winners<K> all{load_vector<Vector<K>>(w.best + i), load_vector<Taps>(w.tap + i)};
+    all.offer(a.best, a.tap);
+    all.offer(b.best, b.tap);
+    store_vector(w.best + i, b.best);
+    store_vector(w.tap + i, b.tap - number.of[6]);
+    found = all.tap;
+  }
+  collect_winners(w, n - kLanes<K>, found, before, numbers.collected);
+  return !nan.any();
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

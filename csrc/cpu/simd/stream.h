@@ -1,0 +1,56 @@
+// Stores past the caches, for outputs too large to be found there again.
+#pragma once
+
+#include "cpu/simd/copy.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Writes a whole vector past the caches; `p` is a multiple of kVectorBytes. The thread's stores
+/// become visible to others by the fence at the end of its part of `parallel_for`.
+template <class A, class V>
+inline void stream_vector(A* p, const V& v) {
+  static_assert(sizeof v == kVectorBytes);
+#if defined(__AVX512F__)
+  __m512i bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), bits);
+#elif defined(__AVX__)
+  __m256i bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), bits);
+#elif defined(__SSE2__)
+  __m128i bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p), bits);
+#else
+  store_vector(p, v);
+#endif
+}
+
+/// Bytes from p to the next line of 64.
+inline int64_t bytes_to_line(const void* p) {
+  return int64_t(-reinterpret_cast<uintptr_t>(p) & 63);
+}
+
+/// Copies n bytes between places that do not overlap: whole lines past the caches, the ends
+/// through them. Partly written lines cost a memory read each, so n should be kilobytes.
+inline void stream_bytes(void* to, const void* from, int64_t n) {
+  char* dst = static_cast<char*>(to);
+  const char* src = static_cast<const char*>(from);
+  const int64_t head = bytes_to_line(dst) < n ? bytes_to_line(dst) : n;
+  copy_short(dst, src, head);
+  dst += head;
+  src += head;
+  const int64_t lines = (n - head) & ~int64_t(63);
+  for (int64_t i = 0; i < lines; i += kVectorBytes)
+    stream_vector(dst + i, load_vector<Vector<char>>(src + i));
+  copy_short(dst + lines, src + lines, n - head - lines);
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

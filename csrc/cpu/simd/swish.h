@@ -1,0 +1,136 @@
+// x * sigmoid(a * x) of vectors of float.
+#pragma once
+
+#include <array>
+
+#include "cpu/simd/float_vectors.h"
+#include "math/activation.h"
+
+#if defined(CUDML_MVN_VECTORS)
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Coefficients from that of the highest power of x down to the constant.
+template <class... Rest>
+inline Floats polynomial(Floats x, float highest, Rest... rest) {
+  Floats p = broadcast(highest);
+  ((p = fused(p, x, broadcast(rest))), ...);
+  return p;
+}
+
+/// e^x for x <= 0: 2^n * e^r with |r| <= (ln 2) / 2, whose minimax polynomial is off by 4e-9.
+inline Floats exponential(Floats x) {
+  const Floats limited = at_least(x, -105.0f);
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: leaves the nearest whole number
+  const Floats shifted = fused(limited, broadcast(1.44269504f), broadcast(kShift)),
+               whole = shifted - kShift;
+  const Floats r =
+      fused(whole, broadcast(2.12194440e-4f), fused(whole, broadcast(-0.693359375f), limited));
+  const Floats p = polynomial(r, 1.3813851401e-3f, 8.3690788597e-3f, 4.1668422520e-2f,
+                              1.6666518152e-1f, 4.9999994040e-1f, 1.0f, 1.0f);
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(0xffff, p, whole);
+#else
+  // In two steps, since 2^n may be subnormal.
+  using Ints = Vector<int32_t>;
+  const Ints n = std::bit_cast<Ints>(shifted) - std::bit_cast<int32_t>(kShift), half = n >> 1;
+  return p * std::bit_cast<Floats>((half + 127) << 23) *
+         std::bit_cast<Floats>((n - half + 127) << 23);
+#endif
+}
+
+/// x / (1 + 2^z) with z = -a * log2(e) * x, for |z| < 64. 2^z is a power of 2^(1/kSteps) from a
+/// table times that of a remainder, which costs half of what a polynomial for 2^z would.
+class Swish {
+ public:
+  explicit Swish(const Activation& f)
+      : a_(float(f.a)), factor_(broadcast(float(-double(a_) * (1.4426950408889634 * kSteps)))) {}
+
+  /// Puts results in the place of x. Returns whether x was finite and not large.
+  template <int kCount>
+  [[gnu::always_inline]] bool operator()(Floats (&x)[kCount]) const {
+    Floats y[kCount];
+    Bits at[kCount], outside = {};
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) y[i] = near(x[i], at[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) outside |= at[i] ^ kFirstBits;
+    const bool are_near = is_zero(outside & kOutside);
+    if (!are_near) [[unlikely]] {
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i) y[i] = mended(a_, x[i], y[i], at[i]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) x[i] = y[i];
+    return are_near;
+  }
+
+ private:
+  using Bits = Vector<uint32_t>;  // sums of bits leave the range of a signed type
+  static constexpr int kBits = kFloats == 16 ? 5 : 3, kSteps = 1 << kBits;
+  // Numbers from kFirst on are whole and count in their last bits.
+  static constexpr float kFirst = 12582912.0f, kShift = kFirst + 64 * kSteps;
+  static constexpr uint32_t kFirstBits = std::bit_cast<uint32_t>(kFirst),
+                            kOutside = uint32_t(-128 * kSteps);
+
+  /// Bits of 2^(i/kSteps), less what the index itself adds when it is shifted to the exponent.
+  static constexpr std::array<uint32_t, kSteps> kPowers = [] {
+    std::array<uint32_t, kSteps> powers{};
+    double power = 1;
+    for (int i = 0; i < kSteps; ++i) {
+      const auto bits = std::bit_cast<uint32_t>(float(power));
+      powers[size_t(i)] = bits - (uint32_t(64 * kSteps + i) << (23 - kBits));
+      power *= kBits == 5 ? 1.0218971486541166 : 1.0905077326652577;
+    }
+    return powers;
+  }();
+
+  /// y in the lanes where |z| < 64, elsewhere the same in the form of math/activation.h.
+  [[gnu::noinline, gnu::cold]] static Floats mended(float a, Floats x, Floats y, Bits at) {
+    const Floats z = a * x, one = broadcast(1), e = exponential(minus_magnitude(z));
+    const Floats any = gated_product(quotient(by_sign(z, e, one), one + e), x);
+    return ((at ^ kFirstBits) & kOutside) == 0 ? y : any;
+  }
+
+  /// `at` receives z * kSteps, rounded, above kFirst's bits and 64 * kSteps.
+  [[gnu::always_inline]] Floats near(Floats x, Bits& at) const {
+    const Floats shifted = fused(x, factor_, broadcast(kShift));
+    const Floats r = fused(x, factor_, kShift - shifted);
+    at = std::bit_cast<Bits>(shifted);
+    const auto power = std::bit_cast<Floats>(looked_up(at) + (at << (23 - kBits)));
+#if defined(__AVX512F__)
+    const Floats p = polynomial(r, 0.000234594481f, 0.0216611661f, 1.0f);  // off by 5.3e-8
+#else
+    const Floats p = polynomial(r, 0.000108396292f, 0.00375412614f, 0.0866433978f, 1.0f);
+#endif
+    return x / fused(power, p, broadcast(1));
+  }
+
+  static Bits looked_up(Bits i) {
+    const auto* powers = kPowers.data();
+#if defined(__AVX512F__)
+    return std::bit_cast<Bits>(_mm512_permutex2var_epi32(
+        _mm512_loadu_si512(powers), std::bit_cast<__m512i>(i), _mm512_loadu_si512(powers + 16)));
+#else
+    return std::bit_cast<Bits>(_mm256_permutevar8x32_epi32(
+        std::bit_cast<__m256i>(load_vector<Bits>(powers)), std::bit_cast<__m256i>(i)));
+#endif
+  }
+
+  static bool is_zero(Bits v) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask(std::bit_cast<__m512i>(v), std::bit_cast<__m512i>(v)) == 0;
+#else
+    return _mm256_testz_si256(std::bit_cast<__m256i>(v), std::bit_cast<__m256i>(v)) != 0;
+#endif
+  }
+
+  float a_;
+  Floats factor_;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#endif
