@@ -33,7 +33,7 @@ DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
 # Vector loops as -O3 makes them, without its copies of loops.
 LEAN = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
 # Blocks of gradients are small arrays, which -O3 unrolls into registers: 3 to 4 times faster so.
-FLAGS_OF = {"cpu/pool_grad/average.cpp": "-O3", "cpu/pool_grad/max.cpp": "-O3"}
+FLAGS_OF = {"cpu/pool_grad/average_paths.cpp": "-O3", "cpu/pool_grad/max_paths.cpp": "-O3"}
 # Base first: the linker keeps the first copy of an inline function it meets. Processors that need
 # it are older than 2013: it is kept small, half of what LEAN makes of it. A wheel has 8 MB.
 X86_LEVELS = {
@@ -46,6 +46,7 @@ BINDINGS_UNITS = 4
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
 CACHES = ("ccache", "sccache", "distcc")  # before the compiler's own name
 CPU_ONCE = [
+    "cpu/isa/choose.cpp",
     "cpu/isa/dispatch.cpp",
     "cpu/threads/arena.cpp",
     "cpu/threads/interrupt.cpp",

@@ -5,6 +5,7 @@
 #include "bindings/libraries.h"
 #include "bindings/text.h"
 #include "core/environment.h"
+#include "cpu/isa/backend.h"
 #include "cuda/backend.h"
 
 namespace cudml::bindings {
@@ -56,14 +57,23 @@ std::optional<Place> place_named(const std::string& name) {
   return Place{std::stoi(name.substr(kPrefix))};
 }
 
-void check_environment(const char* op) {
-  environment(op);
-  cuda::check_forced_name(op);
+namespace {
+
+/// A name in CUDML_KERNEL is a kernel's or a path's.
+void check_forced_name(const char* op) {
+  const std::string_view name = environment_text("CUDML_KERNEL");
+  if (name.empty()) return;
+  const std::string names = cuda::kernel_names() + ", " + cpu::path_names();
+  const bool is_known =
+      name.find(',') == name.npos && (", " + names + ",").find(join(", ", name, ",")) != name.npos;
+  if (!is_known) refuse_variable(op, "CUDML_KERNEL", name, "it must be one of " + names);
 }
 
-void check_environment_once(const char* op) {
-  static const bool is_right = (check_environment(op), true);
-  (void)is_right;
+}  // namespace
+
+void check_environment(const char* op) {
+  environment(op);
+  check_forced_name(op);
 }
 
 Call::Call(const char* op_name, py::handle stream) : op(op_name), stream_argument_(stream) {

@@ -26,11 +26,8 @@ std::string name_of(Place place);  // "cpu", "cuda:1"
 std::optional<Place> place_named(const std::string& name);
 
 /// Refuses what is out of range in the variables CUDML_… of the environment; `op` begins the
-/// refusal. CUDML_KERNEL is read anew, for calls on the CPU too, which have no use for it.
+/// refusal. CUDML_KERNEL is read anew.
 void check_environment(const char* op);
-
-/// The same for calls whose kernel is chosen already: nothing is read again once all was right.
-void check_environment_once(const char* op);
 
 /// The first array settles the place, and with it the stream; every other one must agree.
 class Call {

@@ -115,7 +115,6 @@ std::string CompiledOperator::repr() const {
 }
 
 py::object CompiledOperator::explain() const {
-  check_environment_once(op());
   const py::object none = py::none();
   Call call(lowered_->op, none, place_);
   call.is_explained = true;
@@ -315,7 +314,6 @@ py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
 }
 
 py::object CompiledOperator::call(const CallArguments& arguments) {
-  check_environment_once(op());
   Operands operands;
   if (!is_plain(arguments, operands)) return call_carefully(arguments);
   run(Call(op(), arguments.stream, place_), operands, nullptr);

@@ -8,39 +8,63 @@
 #include "bindings/text.h"
 #include "core/environment.h"
 #include "cpu/isa/backend.h"
-#include "cpu/threads/parallel.h"
 
 namespace cudml::bindings {
 namespace {
 
-const char* cpu_name(const PoolPlan&) { return "cpu_pool"; }
-const char* cpu_name(const PoolGradPlan& plan) {
-  return plan.forward.kind == PoolKind::max ? "cpu_max_pool_grad" : "cpu_average_pool_grad";
-}
-const char* cpu_name(const PadPlan&) { return "cpu_pad"; }
-const char* cpu_name(const MvnPlan&) { return "cpu_mvn"; }
-
-template <class Plan>
-py::list listed(cuda::Kernels<Plan> kernels) {
+/// A list of kernels or of paths.
+py::list listed(auto ways) {
   py::list result;
-  for (const cuda::Kernel<Plan>& kernel : kernels) {
+  for (const auto& way : ways) {
     py::list needs;
-    for (const cuda::Predicate<Plan>& p : kernel.needs)
+    for (const auto& p : way.needs)
       if (p.name) needs.append(p.name);
-    result.append(py::make_tuple(kernel.name, py::tuple(needs)));
+    result.append(py::make_tuple(way.name, py::tuple(needs)));
   }
   return result;
+}
+
+enum class Family { none, pool, winners, max_pool_grad, average_pool_grad, pad, mvn };
+
+Family family_named(const std::string& name) {
+  const auto is = [&](auto... names) { return ((name == names) || ...); };
+  if (is("pool", "max_pooling", "average_pooling", "lp_pooling")) return Family::pool;
+  if (is("winners")) return Family::winners;
+  if (is("max_pool_grad", "max_pooling_grad")) return Family::max_pool_grad;
+  if (is("average_pool_grad", "average_pooling_grad")) return Family::average_pool_grad;
+  if (is("pad", "padding")) return Family::pad;
+  if (is("mvn", "mean_variance_normalization")) return Family::mvn;
+  return Family::none;
+}
+
+py::list kernels_of(Family family) {
+  switch (family) {
+    case Family::max_pool_grad: return listed(cuda::max_pool_grad_kernels());
+    case Family::average_pool_grad: return listed(cuda::average_pool_grad_kernels());
+    case Family::pad: return listed(cuda::pad_kernels());
+    case Family::mvn: return listed(cuda::mvn_kernels());
+    default: return listed(cuda::pool_kernels());  // values and winners are of one kernel
+  }
+}
+
+py::list paths_of(Family family) {
+  const cpu::Backend& paths = cpu::backend();
+  switch (family) {
+    case Family::winners: return listed(paths.winners());
+    case Family::max_pool_grad: return listed(paths.max_pool_grad());
+    case Family::average_pool_grad: return listed(paths.average_pool_grad());
+    case Family::pad: return listed(paths.pad());
+    case Family::mvn: return listed(paths.mvn());
+    default: return listed(paths.pool());
+  }
 }
 
 }  // namespace
 
 template <class Plan>
-Explanation explain_cpu(const Plan& plan) {
-  const int threads = cpu::num_threads();
-  return {cpu_name(plan),
-          join("the arrays are on the CPU; instruction set ", cpu::backend().isa, ", at most ",
-               threads, threads == 1 ? " thread" : " threads"),
-          plan.compulsory_bytes(), cpu_workspace_bytes(plan), std::nullopt};
+Explanation explain_cpu(const Plan& plan, const cpu::Path<Plan>& path) {
+  return {path.name, cpu::reason(plan, path), plan.compulsory_bytes(), cpu_workspace_bytes(plan),
+          std::nullopt};
 }
 
 template <class Plan>
@@ -52,17 +76,18 @@ Explanation explain_cuda(const Plan& plan, const cuda::Situation& situation,
 
 template <class Plan>
 py::object explained(const Call& call, const Plan& plan, const Operands& operands) {
-  if (!call.situation && !call.place.is_cuda()) return to_python(call, explain_cpu(plan));
+  if (!call.situation && !call.place.is_cuda())
+    return to_python(call, explain_cpu(plan, cpu::choose(call.op, plan)));
   cuda::Situation situation =
       call.situation ? *call.situation : cuda::situation_of_device(call.place.device);
   situation.alignment = operands.alignment();
   return to_python(call, explain_cuda(plan, situation, cuda::choose(call.op, plan, situation)));
 }
 
-template Explanation explain_cpu(const PoolPlan&);
-template Explanation explain_cpu(const PoolGradPlan&);
-template Explanation explain_cpu(const PadPlan&);
-template Explanation explain_cpu(const MvnPlan&);
+template Explanation explain_cpu(const PoolPlan&, const cpu::Path<PoolPlan>&);
+template Explanation explain_cpu(const PoolGradPlan&, const cpu::Path<PoolGradPlan>&);
+template Explanation explain_cpu(const PadPlan&, const cpu::Path<PadPlan>&);
+template Explanation explain_cpu(const MvnPlan&, const cpu::Path<MvnPlan>&);
 template Explanation explain_cuda(const PoolPlan&, const cuda::Situation&, const cuda::Choice&);
 template Explanation explain_cuda(const PoolGradPlan&, const cuda::Situation&, const cuda::Choice&);
 template Explanation explain_cuda(const PadPlan&, const cuda::Situation&, const cuda::Choice&);
@@ -106,20 +131,20 @@ void log_call(const Call& call, const Explanation& e, NamedTensors tensors) {
   std::fwrite(text.data(), 1, text.size(), stderr);  // at once: threads' lines must not mix
 }
 
-py::list kernels(const py::object& family) {
+py::list kernels(const py::object& family, const py::object& device) {
   check_type(py::isinstance<py::str>(family), "kernels: family is ", text_of(family), " (",
              type_name(family), "); it must be a string");
-  const std::string name = utf8(family);
-  const auto is = [&](auto... names) { return ((name == names) || ...); };
-  if (is("pool", "max_pooling", "average_pooling", "lp_pooling"))
-    return listed(cuda::pool_kernels());
-  if (is("max_pool_grad", "max_pooling_grad")) return listed(cuda::max_pool_grad_kernels());
-  if (is("average_pool_grad", "average_pooling_grad"))
-    return listed(cuda::average_pool_grad_kernels());
-  if (is("pad", "padding")) return listed(cuda::pad_kernels());
-  if (is("mvn", "mean_variance_normalization")) return listed(cuda::mvn_kernels());
-  refuse("kernels: family is ", text_of(family),
-         "; it must be an operator's name or pool, max_pool_grad, average_pool_grad, pad or mvn");
+  check_type(py::isinstance<py::str>(device), "kernels: device is ", text_of(device), " (",
+             type_name(device), "); it must be a string");
+  const std::string where = utf8(device);
+  check(where == "cuda" || where == "cpu", "kernels: device is ", text_of(device),
+        "; it must be \"cuda\" or \"cpu\"");
+  const Family found = family_named(utf8(family));
+  check(
+      found != Family::none, "kernels: family is ", text_of(family),
+      "; it must be an operator's name or pool, winners, max_pool_grad, average_pool_grad, pad or "
+      "mvn");
+  return where == "cpu" ? paths_of(found) : kernels_of(found);
 }
 
 }  // namespace cudml::bindings

@@ -19,7 +19,7 @@ struct Explanation {
 
 // Plan is PoolPlan, PoolGradPlan, PadPlan or MvnPlan.
 template <class Plan>
-Explanation explain_cpu(const Plan& plan);
+Explanation explain_cpu(const Plan& plan, const cpu::Path<Plan>& path);
 template <class Plan>
 Explanation explain_cuda(const Plan& plan, const cuda::Situation& situation,
                          const cuda::Choice& choice);
@@ -35,7 +35,8 @@ bool is_logging();
 /// One line on standard error.
 void log_call(const Call& call, const Explanation& explanation, NamedTensors tensors);
 
-/// Kernels of a family as (name, [what it needs]), first choice first.
-py::list kernels(const py::object& family);
+/// Kernels of a family, or its paths on the CPU, as (name, (what it needs, ...)), first choice
+/// first. `device` is "cuda" or "cpu".
+py::list kernels(const py::object& family, const py::object& device);
 
 }  // namespace cudml::bindings

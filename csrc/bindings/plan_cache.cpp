@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "core/environment.h"
+#include "cpu/threads/parallel.h"
 
 namespace cudml::bindings {
 
 PlanKey::PlanKey(const char* op, Place place) {
   add(uint64_t(reinterpret_cast<uintptr_t>(op))).add(uint64_t(int64_t(place.device)));
-  if (!place.is_cuda()) return;
+  if (!place.is_cuda()) add(uint64_t(cpu::num_threads()));
   add(std::hash<std::string_view>()(environment_text("CUDML_KERNEL")));
 }
 

@@ -31,7 +31,7 @@ class PlanKey {
   uint64_t hash() const;
 
  private:
-  std::array<uint64_t, 192>
+  std::array<uint64_t, 200>
       words_;  // enough for a gradient of rank 8; only the first count_ are set
   size_t count_ = 0;
 };

@@ -33,23 +33,6 @@ double elements(const PoolGradPlan& plan) {
 double elements(const PadPlan& plan) { return double(plan.compulsory_bytes()) / plan.item_size; }
 double elements(const MvnPlan& plan) { return 8 * double(plan.groups) * double(plan.group_size); }
 
-void run_cpu(const PoolPlan& plan, const Operands& o, void*) {
-  cpu::backend().pool(plan, o.x, o.y, o.indices);
-}
-
-void run_cpu(const PoolGradPlan& plan, const Operands& o, void* workspace) {
-  if (plan.forward.kind == PoolKind::max)
-    cpu::backend().max_pool_grad(plan, o.x, o.second, o.y, workspace);
-  else
-    cpu::backend().average_pool_grad(plan, o.second, o.y);
-}
-
-void run_cpu(const PadPlan& plan, const Operands& o, void*) { cpu::backend().pad(plan, o.x, o.y); }
-
-void run_cpu(const MvnPlan& plan, const Operands& o, void*) {
-  cpu::backend().mvn(plan, o.x, o.second, o.third, o.y);
-}
-
 void run_cuda(const PoolPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
   cuda::pool(plan, choice, o.x, o.y, o.indices, target);
@@ -124,10 +107,12 @@ class NewMemory : public Scratch {
 
 Program::Program(const char* op, const Plan& plan, Place place)
     : op_(op), plan_(plan), place_(place) {
+  check_environment(op);
   if (place.is_cuda()) {
     choose_kernels();
     return;
   }
+  path_ = std::visit([&](const auto& p) -> Path { return &cpu::choose(op, p); }, plan_);
   workspace_bytes_ = std::visit([](const auto& p) { return cpu_workspace_bytes(p); }, plan_);
   is_long_ = std::visit([](const auto& p) { return elements(p); }, plan_) > kLongWork;
 }
@@ -178,7 +163,9 @@ cuda::Choice Program::choice_for(const Operands& operands) const {
 void Program::run_on_cpu(const Operands& operands, Scratch& scratch) const {
   const auto run = [&] {
     Held memory(scratch, workspace_bytes_, nullptr);
-    std::visit([&](const auto& p) { run_cpu(p, operands, memory.data); }, plan_);
+    const cpu::Arrays arrays{operands.x, operands.second,  operands.third,
+                             operands.y, operands.indices, memory.data};
+    std::visit([&](const auto& p) { path_for(p).run(p, arrays); }, plan_);
     memory.end();
   };
   if (!is_long_) return run();
@@ -219,7 +206,7 @@ void Program::run(const Call& call, const Operands& operands) const {
 void Program::log(const Call& call, const Operands& operands, NamedTensors tensors) const {
   const Explanation explanation = std::visit(
       [&](const auto& p) {
-        if (!place_.is_cuda()) return explain_cpu(p);
+        if (!place_.is_cuda()) return explain_cpu(p, path_for(p));
         return explain_cuda(p, situation_for(operands), choice_for(operands));
       },
       plan_);

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "bindings/call.h"
+#include "cpu/isa/paths.h"
 #include "cuda/backend.h"
 
 namespace cudml::bindings {
@@ -49,8 +50,9 @@ class Scratch {
   virtual void release() noexcept {}
 };
 
-/// A plan made ready for one place; on a GPU, with a kernel for every alignment that addresses can
-/// have, so that calls only look it up. May be used from any number of threads.
+/// A plan made ready for one place: on the CPU with its path, on a GPU with a kernel for every
+/// alignment that addresses can have, so that calls only look it up. May be used from any number of
+/// threads.
 class Program {
  public:
   using Plan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan>;
@@ -76,6 +78,14 @@ class Program {
   void log(const Call& call, const Operands& operands, NamedTensors tensors) const;
 
  private:
+  using Path = std::variant<const cpu::Path<PoolPlan>*, const cpu::Path<PoolGradPlan>*,
+                            const cpu::Path<PadPlan>*, const cpu::Path<MvnPlan>*>;
+
+  template <class P>
+  const cpu::Path<P>& path_for(const P&) const {
+    return *std::get<const cpu::Path<P>*>(path_);
+  }
+
   void choose_kernels();
   void run_on_cpu(const Operands& operands, Scratch& scratch) const;
   void run_on_cuda(const Call& call, const Operands& operands, Scratch& scratch) const;
@@ -85,6 +95,7 @@ class Program {
   const char* op_;
   Plan plan_;
   Place place_;
+  Path path_;            // of the CPU
   bool is_long_ = true;  // the work takes longer than handing over the interpreter lock
   cuda::Situation situation_;
   std::array<std::optional<cuda::Choice>, 9> choices_;  // by the addresses' alignment, log2

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "choose/path.h"
 #include "ops/mvn.h"
 #include "ops/pad.h"
 #include "ops/pool.h"
@@ -29,26 +30,14 @@ struct Geometry {
 };
 
 template <class Plan>
-struct Predicate {
-  const char* name;  // reads as the end of "because …": "rows are at most 512 elements"
-  bool (*holds)(const Plan& plan, const Situation& situation);
-};
+using Predicate = choose::Predicate<Plan, Situation>;
 
-inline constexpr int kMostPredicates = 6;
-
-/// One kernel of a family. It can take a plan where all its predicates hold.
+/// One kernel of a family. It takes a plan where all its predicates hold.
 template <class Plan>
 struct Kernel {
-  const char* name;                        // unique over all families: "mvn_warp", "pool_tile"
-  Predicate<Plan> needs[kMostPredicates];  // ends at the first without a name
+  const char* name;  // unique over all families: "mvn_warp", "pool_tile"
+  choose::Needs<Plan, Situation> needs;
   Geometry (*geometry)(const Plan& plan, const Situation& situation);
-
-  /// The first predicate that fails, or null.
-  const char* refusal(const Plan& plan, const Situation& situation) const {
-    for (const Predicate<Plan>& p : needs)
-      if (p.name && !p.holds(plan, situation)) return p.name;
-    return nullptr;
-  }
 };
 
 template <class Plan>
@@ -69,12 +58,12 @@ struct Choice {
   Geometry geometry;
 };
 
-/// Refuses a CUDML_KERNEL that names no kernel of any family; `op` begins the refusal.
-void check_forced_name(const char* op);
+/// The names of all families' kernels, comma-separated.
+std::string kernel_names();
 
 /// The first kernel of the family's list that can take the plan, or the one that CUDML_KERNEL
-/// forces: a name of another family is ignored, an unknown one and one whose predicate fails are
-/// refused with that predicate. `op` begins the refusal.
+/// forces: a name that is none of the family's is ignored, one whose predicate fails is refused
+/// with that predicate. `op` begins the refusal.
 Choice choose(const char* op, const PoolPlan& plan, const Situation& situation);
 Choice choose(const char* op, const PoolGradPlan& plan, const Situation& situation);
 Choice choose(const char* op, const PadPlan& plan, const Situation& situation);

@@ -101,7 +101,7 @@ PoolPlan winners_plan(const PoolGradPlan& plan) {
 Choice winners_choice(const PoolPlan& winners, const Situation& situation) {
   const Kernels<PoolPlan> kernels = pool_kernels();
   int i = 0;
-  while (kernels[size_t(i)].refusal(winners, situation)) ++i;
+  while (choose::refusal(kernels[size_t(i)], winners, situation)) ++i;
   return {i, kernels[size_t(i)].name, kernels[size_t(i)].geometry(winners, situation)};
 }
 

@@ -35,7 +35,7 @@ class Explanation:
     --------
     >>> import cudml, numpy as np
     >>> cudml.explain("padding", np.zeros((4, 4), np.float32), 1, 1).kernel
-    'cpu_pad'
+    'pad/packed'
     """
 
     operator: str
@@ -68,7 +68,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A CUDA kernel and what it needs; listed by `kernels`.
+    """A CUDA kernel, or a path of the CPU, and what it needs; listed by `kernels`.
 
     Attributes
     ----------
@@ -123,9 +123,9 @@ def explain(name: str, /, *args: Any, device: str | None = None, **kwargs: Any) 
     >>> import cudml, numpy as np
     >>> x = np.zeros((8, 64, 56, 56), np.float16)
     >>> print(cudml.explain("max_pooling", x, 2, strides=2))  # doctest: +ELLIPSIS
-    max_pooling on cpu: cpu_pool
+    max_pooling on cpu: pool/strips
       pools      dimensions 2, 3
-      because    the arrays are on the CPU; ...
+      because    rows have several windows ...
       bytes      4014080, each input read once, each output written once
     >>> cudml.explain("max_pooling", x, 2, strides=2, device="sm_90").grid is None
     False
@@ -145,17 +145,19 @@ def explain(name: str, /, *args: Any, device: str | None = None, **kwargs: Any) 
     return result
 
 
-def kernels(family: str) -> tuple[Kernel, ...]:
-    """List the CUDA kernels of an operator in the order in which they are tried.
+def kernels(family: str, *, device: str = "cuda") -> tuple[Kernel, ...]:
+    """List an operator's CUDA kernels, or its paths on the CPU, in the order they are tried in.
 
     The first one whose predicates hold takes the call; the environment variable ``CUDML_KERNEL``
-    forces one by name.
+    forces one by name. A path is named after the file of csrc/cpu that holds its loops.
 
     Parameters
     ----------
     family : str
-        An operator's name, or ``"pool"``, ``"max_pool_grad"``, ``"average_pool_grad"``, ``"pad"``
-        or ``"mvn"``.
+        An operator's name, or ``"pool"``, ``"winners"`` (max pooling with indices),
+        ``"max_pool_grad"``, ``"average_pool_grad"``, ``"pad"`` or ``"mvn"``.
+    device : str
+        ``"cuda"`` or ``"cpu"``. On the CPU the list is that of the instruction set in use.
 
     Returns
     -------
@@ -165,14 +167,16 @@ def kernels(family: str) -> tuple[Kernel, ...]:
     Raises
     ------
     TypeError
-        `family` is no string.
+        `family` or `device` is no string.
     ValueError
-        There is no such family.
+        There is no such family or device.
 
     Examples
     --------
     >>> import cudml
     >>> cudml.kernels("mvn")[-1].name
     'mvn_generic'
+    >>> cudml.kernels("mvn", device="cpu")[-1].name
+    'mvn/plain'
     """
-    return tuple(Kernel(*row) for row in _backend.core.kernels(family))
+    return tuple(Kernel(*row) for row in _backend.core.kernels(family, device))

@@ -96,7 +96,7 @@ def drawn(root: Path, only: str, sample: int, seed: int) -> list[Mutant]:
     r = random.Random(seed)
     rooms: dict[str, list[Mutant]] = {}
     for room in ROOMS:
-        files = [p for p in sorted((root / "csrc" / room).iterdir()) if p.suffix in (".h", ".cpp")]
+        files = [p for p in sorted((root / "csrc" / room).rglob("*")) if p.suffix in (".h", ".cpp")]
         for path in files:
             if path.match(only):
                 rooms.setdefault(room, []).extend(of_file(root, path))

@@ -45,9 +45,9 @@ shutil.copyfile(made, target)
 """
 # Which tests reach a file, by the beginning of its name; the short ones of each first.
 FAMILIES = {
-    "pool": ("pool", "examples", "empty", "float_state", "threads", "isa"),
-    "pad": ("pad", "examples", "empty", "border"),
-    "mvn": ("mvn", "activation", "examples", "empty", "accuracy"),
+    "pool": ("pool", "paths", "examples", "empty", "float_state", "threads", "isa"),
+    "pad": ("pad", "paths", "examples", "empty", "border"),
+    "mvn": ("mvn", "paths", "activation", "examples", "empty", "accuracy"),
 }
 BINDINGS = (
     "arrays_", "arguments", "errors", "signatures", "plan_cache", "compiled", "explain", "log",
@@ -65,10 +65,10 @@ OF_NAME = (
     (r"csrc/ops/mvn|csrc/ops/activation", (*FAMILIES["mvn"], "explain", "directml_call")),
     (r"csrc/ops/pool", (*FAMILIES["pool"], "pool_grad", "explain")),
     (r"/pool_grad", ("pool_grad", "examples", "empty", "pool_threads", "pool_refusals", "threads")),
-    (r"/(pool|reducer)", (*FAMILIES["pool"], "pool_grad")),
+    (r"/(pool|winners|reducer)", (*FAMILIES["pool"], "pool_grad")),
     (r"/(pad|border)", FAMILIES["pad"]),
     (r"/(mvn|moments|activation|elementary)", (*FAMILIES["mvn"], "directml_call")),
-    (r"", (*FAMILIES["pool"], *FAMILIES["pad"], *FAMILIES["mvn"], "arrays_", "process")),
+    (r"", (*FAMILIES["pool"], *FAMILIES["pad"], *FAMILIES["mvn"], "paths", "arrays_", "process")),
 )
 
 
@@ -81,14 +81,14 @@ def tests_of(file: str) -> list[str]:
 
 
 def family_of(file: str) -> str:
-    name = Path(file).name
-    if "pool_grad" in name:
-        return "gradients"
-    for start, family in (("pad", "padding"), ("border", "padding"), ("pool", "pooling")):
-        if name.startswith(start):
-            return family
-    starts = ("mvn", "moments", "activation", "elementary")
-    return "normalization" if name.startswith(starts) else "all"
+    """The campaign's family that reaches a source file."""
+    starts = (
+        (r"/pool_grad", "gradients"),
+        (r"/(pad|border)", "padding"),
+        (r"/(pool|winners)", "pooling"),
+        (r"/(mvn|moments|activation|elementary)", "normalization"),
+    )
+    return next((family for start, family in starts if re.search(start, file)), "all")
 
 
 class Runner:

@@ -5,6 +5,7 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-const Backend backend = {CUDML_ISA_NAME, pool, max_pool_grad, average_pool_grad, pad, mvn};
+const Backend backend = {CUDML_ISA_NAME,          pool_paths, winner_paths, max_pool_grad_paths,
+                         average_pool_grad_paths, pad_paths,  mvn_paths};
 
 }  // namespace cudml::cpu::CUDML_ISA

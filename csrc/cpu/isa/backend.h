@@ -1,22 +1,21 @@
-// The CPU back end: one function per family, compiled for three instruction sets, chosen once.
+// The CPU back end: lists of paths, compiled for three instruction sets, one of which is chosen
+// once; and the choice of a path for a plan.
 #pragma once
 
-#include "ops/mvn.h"
-#include "ops/pad.h"
-#include "ops/pool.h"
-#include "ops/pool_grad.h"
+#include <string>
+
+#include "cpu/isa/paths.h"
 
 namespace cudml::cpu {
 
-/// Pointers address the tensors' first elements; absent tensors are null.
 struct Backend {
   const char* isa;  // "base", "v3" (x86-64-v3) or "v4" (x86-64-v4)
-  void (*pool)(const PoolPlan& plan, const void* x, void* y, void* indices);
-  void (*max_pool_grad)(const PoolGradPlan& plan, const void* x, const void* grad, void* result,
-                        void* workspace);
-  void (*average_pool_grad)(const PoolGradPlan& plan, const void* grad, void* result);
-  void (*pad)(const PadPlan& plan, const void* x, void* y);
-  void (*mvn)(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
+  Paths<PoolPlan> (*pool)();
+  Paths<PoolPlan> (*winners)();  // of max pooling with indices
+  Paths<PoolGradPlan> (*max_pool_grad)();
+  Paths<PoolGradPlan> (*average_pool_grad)();
+  Paths<PadPlan> (*pad)();
+  Paths<MvnPlan> (*mvn)();
 };
 
 namespace base {
@@ -32,6 +31,23 @@ extern const Backend backend;
 /// The table for this processor, or the one CUDML_CPU_ISA forces. Throws std::invalid_argument
 /// where that names an instruction set this processor or this build does not have.
 const Backend& backend();
+
+/// The names of all families' paths, comma-separated.
+std::string path_names();
+
+/// The first path of the family's list that takes the plan, or the one that CUDML_KERNEL forces: a
+/// name that is none of the family's is ignored, one whose predicate fails is refused with that
+/// predicate. `op` begins the refusal.
+const Path<PoolPlan>& choose(const char* op, const PoolPlan& plan);
+const Path<PoolGradPlan>& choose(const char* op, const PoolGradPlan& plan);
+const Path<PadPlan>& choose(const char* op, const PadPlan& plan);
+const Path<MvnPlan>& choose(const char* op, const MvnPlan& plan);
+
+/// Why: the predicates that held, the machine, and for every earlier path the one that failed.
+std::string reason(const PoolPlan& plan, const Path<PoolPlan>& path);
+std::string reason(const PoolGradPlan& plan, const Path<PoolGradPlan>& path);
+std::string reason(const PadPlan& plan, const Path<PadPlan>& path);
+std::string reason(const MvnPlan& plan, const Path<MvnPlan>& path);
 
 /// Comma-separated names of the instruction sets compiled in, lowest first.
 const char* built_instruction_sets();

@@ -1,12 +1,9 @@
 // Normalization on the CPU: groups read along their own memory, in chunks that the cache holds.
+#include "cpu/mvn/plain.h"
+
 #include <memory>
 
-#include "cpu/isa/families.h"
-#include "cpu/mvn/columns.h"
 #include "cpu/mvn/moments.h"
-#include "cpu/mvn/rows.h"
-#include "cpu/mvn/short_rows.h"
-#include "cpu/mvn/tiles.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
@@ -237,29 +234,17 @@ class Groups {
   bool are_pieces_short_;
 };
 
+}  // namespace
+
 template <class T>
-void mvn_as(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
-  if constexpr (!std::is_same_v<T, double>) {
-    if (are_columns_packed(plan)) return mvn_tiles<T>(plan, x, scale, bias, y);
-    if (!are_columns_faster(plan)) {
-      if (are_rows_short(plan)) return mvn_short<T>(plan, x, scale, bias, y);
-      if (are_rows_packed(plan)) return mvn_rows<T>(plan, x, scale, bias, y);
-    }
-  }
-  if (are_columns_faster(plan)) return mvn_columns<T>(plan, x, scale, bias, y);
+void mvn_plain(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
+  if (plan.groups == 0) return;
   Groups<T>(plan, x, scale, bias, y).run();
 }
 
-}  // namespace
-
-void mvn(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
-  if (plan.groups == 0) return;
-  switch (plan.dtype) {
-    case Dtype::float16: return mvn_as<Float16>(plan, x, scale, bias, y);
-    case Dtype::bfloat16: return mvn_as<BFloat16>(plan, x, scale, bias, y);
-    case Dtype::float64: return mvn_as<double>(plan, x, scale, bias, y);
-    default: return mvn_as<float>(plan, x, scale, bias, y);
-  }
-}
+template void mvn_plain<float>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_plain<double>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_plain<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_plain<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
 
 }  // namespace cudml::cpu::CUDML_ISA

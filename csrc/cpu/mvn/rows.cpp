@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cpu/mvn/packed_sums.h"
-#include "cpu/mvn/paired_rows.h"
 #include "cpu/mvn/shared_parameters.h"
 #include "cpu/mvn/widened_rows.h"
 #include "cpu/threads/arena.h"
@@ -32,12 +31,6 @@ constexpr int64_t kMostConvertedRows = 4;  // the same where scale or bias is co
 /// room for it.
 template <class T>
 constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
-
-/// Rows that a call may have to end in the middle of: they are gone through in parts.
-bool are_rows_huge(const MvnPlan& plan, size_t item) {
-  constexpr int64_t kHugeBytes = 64 << 20;
-  return plan.group_size * int64_t(item) >= kHugeBytes;
-}
 
 template <class T>
 class PackedRows {
@@ -358,10 +351,6 @@ bool are_rows_packed(const MvnPlan& plan) {
 
 template <class T>
 void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
-  if constexpr (kIsHalf<T> && kFloats == 16)
-    if (PairedRows<T>::suit(plan) && !are_rows_huge(plan, sizeof(T)))
-      return PairedRows<T>::run(plan, static_cast<const T*>(x), static_cast<const T*>(scale),
-                                static_cast<const T*>(bias), static_cast<T*>(y));
   PackedRows<T>(plan, x, scale, bias, y).run();
 }
 

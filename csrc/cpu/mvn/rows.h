@@ -5,11 +5,27 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
+/// Whether rows of elements of so many bytes are ones that a call may have to end in the middle of:
+/// they are gone through in parts.
+inline bool are_rows_huge(const MvnPlan& plan, size_t item) {
+  constexpr int64_t kHugeBytes = 64 << 20;
+  return plan.group_size * int64_t(item) >= kHugeBytes;
+}
+
 /// Whether the plan's groups are made of packed stretches that this processor's vectors suit.
 bool are_rows_packed(const MvnPlan& plan);
 
 /// T is float, Float16 or BFloat16.
 template <class T>
 void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
+
+/// Whether they are long rows of 16-bit floats, several for each of so many threads, which share a
+/// scale and a bias of their own type and have no activation.
+bool are_rows_paired(const MvnPlan& plan, int threads);
+
+/// The same bits as mvn_rows(). T is Float16 or BFloat16.
+template <class T>
+void mvn_paired_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias,
+                     void* y);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -18,14 +18,14 @@ class Seams {
   static constexpr int64_t kMost = 64;      // bytes of a seam
 
   /// Of packed lines; false where rows are too short, borders too wide or their sources too far.
-  bool prepare(const PadPlan& plan, const Line& line, const void* y) {
+  bool prepare(const PadPlan& plan, const Line& line) {
     const PadAxis& a = line.axis;
     item_ = line.run * plan.item_size;
     row_ = a.in * item_;
     left_ = a.start * item_;
     seam_ = (a.out - a.in) * item_;
     if (row_ < kLine || row_ > kLongest || seam_ > kMost) return false;
-    if (plan.item_size < 2 || reinterpret_cast<uintptr_t>(y) % 2 > 0) return false;
+    if (plan.item_size < 2) return false;
     for (int i = 0; i < kLine; ++i) value_[i] = plan.value.bytes[i % plan.item_size];
     for (int64_t i = 0; i < kLine + seam_ + kLine; i += 2) {
       const int64_t from = source(a, i - kLine);

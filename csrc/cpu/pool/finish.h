@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cpu/pool/reduce.h"
-#include "cpu/pool/strips.h"
+#include "cpu/pool/strip_tasks.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {

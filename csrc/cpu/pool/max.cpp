@@ -1,6 +1,6 @@
 // Max pooling without indices on the CPU.
 #include "cpu/pool/parts.h"
-#include "cpu/pool/strip_values.h"
+#include "cpu/pool/values.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -22,17 +22,29 @@ MaxOfIntegers<int16_t> halves_of(uint16_t infinity) {
   return op;
 }
 
+/// Calls fn(op) with how elements of a type are compared.
+template <class Fn>
+void with_maximum(Dtype dtype, const Fn& fn) {
+  visit(dtype, AllTypes{}, [&]<class T>() {
+    if constexpr (std::is_floating_point_v<T>)
+      fn(MaxOf<T>{});
+    else if constexpr (kIsHalf<T>)
+      fn(halves_of(std::is_same_v<T, Float16> ? 0x7c00 : 0x7f80));
+    else
+      fn(integers_of<T>());
+  });
+}
+
 }  // namespace
 
-void max_values(const PoolPlan& plan, const void* x, void* y) {
-  visit(plan.dtype, AllTypes{}, [&]<class T>() {
-    if constexpr (std::is_floating_point_v<T>)
-      pool_values(plan, MaxOf<T>{}, MaxFinish{}, x, y);
-    else if constexpr (kIsHalf<T>)
-      pool_values(plan, halves_of(std::is_same_v<T, Float16> ? 0x7c00 : 0x7f80), MaxFinish{}, x, y);
-    else
-      pool_values(plan, integers_of<T>(), MaxFinish{}, x, y);
-  });
+bool max_has(const PoolPlan& plan, ValuePath path) {
+  bool has = false;
+  with_maximum(plan.dtype, [&]<class Op>(Op) { has = has_path<Op, MaxFinish>(plan, path); });
+  return has;
+}
+
+void max_values(const PoolPlan& plan, ValuePath path, const void* x, void* y) {
+  with_maximum(plan.dtype, [&](auto op) { pool_values(plan, path, op, MaxFinish{}, x, y); });
 }
 
 }  // namespace cudml::cpu::CUDML_ISA

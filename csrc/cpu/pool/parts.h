@@ -1,14 +1,19 @@
-// The parts of CPU pooling, one file each: pool() chooses among them.
+// The parts of pooling without indices, which pool/paths.cpp chooses among.
 #pragma once
 
 #include "ops/pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
 
-void max_values(const PoolPlan& plan, const void* x, void* y);
-void average_values(const PoolPlan& plan, const void* x, void* y);
-void lp_values(const PoolPlan& plan, const void* x, void* y);
-/// Maxima and their indices; y may be null where only the indices are wanted.
-void max_winners(const PoolPlan& plan, const void* x, void* y, void* indices);
+enum class ValuePath { taps, strips, planes, side_by_side, plain };
+
+/// Whether a plan of maxima, averages or power sums has this path.
+bool max_has(const PoolPlan& plan, ValuePath path);
+bool average_has(const PoolPlan& plan, ValuePath path);
+bool lp_has(const PoolPlan& plan, ValuePath path);
+
+void max_values(const PoolPlan& plan, ValuePath path, const void* x, void* y);
+void average_values(const PoolPlan& plan, ValuePath path, const void* x, void* y);
+void lp_values(const PoolPlan& plan, ValuePath path, const void* x, void* y);
 
 }  // namespace cudml::cpu::CUDML_ISA

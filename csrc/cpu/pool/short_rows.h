@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/pool/reduce.h"
-#include "cpu/pool/strips.h"
+#include "cpu/pool/strip_tasks.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {

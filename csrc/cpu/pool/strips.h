@@ -1,327 +1,377 @@
-// Strips: neighbouring windows along a row, of one plane or of all neighbouring planes at once,
-// whose taps are joined along the rows first and then along the columns.
+// Pooling without indices by strips.
 #pragma once
 
-#include "cpu/memory/sink.h"
-#include "cpu/pool/columns.h"
-#include "cpu/pool/pieces.h"
+#include "cpu/pool/folds.h"
+#include "cpu/pool/plane_thirds.h"
+#include "cpu/pool/short_rows.h"
+#include "cpu/pool/strip_shape.h"
+#include "cpu/pool/value_pool.h"
+#include "cpu/threads/arena.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Bytes of values in a line: with what it is made from and what it becomes it stays in the first
-/// cache.
-constexpr int64_t kLineBytes = 8192;
-/// Loops write and read whole vectors, four at a time and four ahead where they skip columns; lines
-/// begin up to a vector late.
-constexpr int64_t kLineSlack = 9 * 64;
+/// Strips: joins the rows of the windows, then the columns of the joined line.
+template <class Op, class Finish>
+class StripPool : ValuePool<Op, Finish> {
+  using Base = ValuePool<Op, Finish>;
+  using Base::finish, Base::op, Base::plan, Base::x, Base::y, Base::end;
+  using typename Base::T, typename Base::V;
 
-/// Room for values of the type V at every stage of a strip.
-template <class V>
-struct StripRoom {
-  static constexpr int64_t kValues = (kLineBytes + kLineSlack) / int64_t(sizeof(V));
-  alignas(64) V line[kValues];
-  alignas(64) V out[kValues];
-  alignas(64) V spare[kValues];
-};
-
-/// How a plan is cut into strips. `lanes` planes lie side by side in x; a strip takes some of them,
-/// some outputs of a row, and where these are all, some rows; where those are all, some planes that
-/// do not lie side by side.
-struct StripShape {
-  int64_t planes = 1, lanes = 1, outputs = 0;  // no strips without outputs
-  int64_t rows = 1, stack = 1;
-  int64_t span = 1;  // columns of one window
-
-  bool fits() const { return outputs > 0; }
-};
-
-/// Neighbouring planes lie side by side in x, and columns of them.
-inline bool has_packed_planes(const PoolPlan& p) {
-  return p.x.batch[1] == 1 && p.batch[1] > 1 && p.axis[2].in > 1 &&
-         (p.x.space[2] == p.batch[1] || p.batch[1] >= 16);
-}
-
-/// Lines begin where vectors do. A line's last vector may reach into the next, written later.
-inline int64_t line_pitch(int64_t values) { return (values + 31) / 32 * 32; }
-
-constexpr int64_t kMostLines = 128;
-
-/// Gives a strip as many rows and planes as `lines` lines are.
-inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
-  s.rows = even_part(p.axis[1].out, std::max<int64_t>(1, lines));
-  s.stack = 1;
-  if (s.planes == 1 && s.rows == p.axis[1].out && p.axis[0].out == 1)
-    s.stack = std::min(p.batch[1], std::max<int64_t>(1, lines / s.rows));
-}
-
-/// `values` is what all lines hold, `piece` what may be written at once.
-[[gnu::noinline]] inline StripShape strip_shape(const PoolPlan& p, int64_t values, int64_t piece) {
-  const PoolAxis& w = p.axis[2];
-  StripShape s;
-  s.span = (w.window - 1) * w.dilation + 1;
-  const bool packed = has_packed_planes(p);
-  if (packed) s.planes = p.batch[1];
-  const bool near = packed || p.x.space[2] == 1;
-  const int64_t widest = near ? (packed ? 2 * s.span : 32) : 4;
-  if (w.out < 2 || w.stride > widest || s.span > values / 4) return s;
-  if (most_taps(p, 2) + w.window > kChain) return s;
-  const int64_t columns = s.span + std::min<int64_t>(w.out - 1, 7) * w.stride;
-  s.lanes = std::min({s.planes, values / columns, piece});
-  if (s.lanes < s.planes) s.lanes = s.lanes / 64 * 64;
-  if (s.lanes == 0) return s;
-  const int64_t most =
-      std::min((values / s.lanes - s.span) / w.stride + 1, std::max<int64_t>(1, piece / s.lanes));
-  s.outputs = even_part(w.out, most);
-  if (s.outputs < w.out || s.lanes < s.planes) return s;
-  const int64_t line = line_pitch(((w.out - 1) * w.stride + s.span) * s.lanes);
-  stack_lines(p, std::min({kMostLines, values / line, piece / (w.out * s.lanes)}), s);
-  return s;
-}
-
-/// One task for every strip: parts of a row and of the planes side by side come last.
-[[gnu::noinline]] inline TaskSpace strip_tasks(const PoolPlan& p, const StripShape& s) {
-  TaskSpace space = make_tasks(p, Lane::none, 1);
-  const int64_t n = s.outputs;
-  space.dim[kSpaceDim + 2] = {(p.axis[2].out + n - 1) / n, 0, p.y.space[2] * n,
-                              p.indices.space[2] * n, 0};
-  TaskDim& rows = space.dim[kSpaceDim + 1];
-  rows = {(rows.size + s.rows - 1) / s.rows, 0, rows.y * s.rows, rows.indices * s.rows, 0};
-  TaskDim& stack = space.dim[kBatchDim + 1];
-  if (s.stack > 1)
-    stack = {(stack.size + s.stack - 1) / s.stack, stack.x * s.stack, stack.y * s.stack,
-             stack.indices * s.stack, stack.flat * s.stack};
-  space.lanes = s.planes;
-  space.chunk = s.lanes;
-  if (s.planes == 1) return space;
-  const TaskDim along = space.dim[kBatchDim + 1];
-  space.dim[kLaneDim] = {(s.planes + s.lanes - 1) / s.lanes, along.x * s.lanes, along.y * s.lanes,
-                         along.indices * s.lanes, along.flat * s.lanes};
-  space.dim[kBatchDim + 1] = TaskDim{};
-  return space;
-}
-
-/// The columns of one strip: outputs [first, first + n) see columns [begin, begin + columns), of
-/// which [low, high) are real.
-struct StripColumns {
-  int64_t first, n, begin, columns, low, high;
-};
-
-inline StripColumns columns_of(const PoolAxis& w, const StripShape& s, const Task& task) {
-  StripColumns c;
-  c.first = task.space(2) * s.outputs;
-  c.n = std::min(s.outputs, w.out - c.first);
-  c.begin = c.first * w.stride - w.start;
-  c.columns = (c.n - 1) * w.stride + s.span;
-  c.low = std::clamp<int64_t>(c.begin, 0, w.in);
-  c.high = std::clamp<int64_t>(c.begin + c.columns, c.low, w.in);
-  return c;
-}
-
-/// The real taps along one axis at output o.
-struct AxisTaps {
-  int64_t begin, count, inside;  // begin: coordinate of the first one
-};
-
-/// Of windows that reach beyond the input.
-[[gnu::noinline]] inline AxisTaps outer_taps(const PoolAxis& a, int64_t o) {
-  const Taps t = taps_at(a, o);
-  return {o * a.stride - a.start + t.first * a.dilation, t.real(), t.inside};
-}
-
-HD AxisTaps axis_taps(const PoolAxis& a, int64_t o) {
-  const int64_t begin = o * a.stride - a.start;
-  if (begin >= 0 && begin + (a.window - 1) * a.dilation < a.in) return {begin, a.window, a.window};
-  return outer_taps(a, o);
-}
-
-/// The rows of outputs that a strip takes: `lines` of them, `rows` of each of its planes.
-struct StripLines {
-  int64_t lines, rows, first;
-
-  StripLines(const PoolPlan& p, const StripShape& s, const Task& task)
-      : first(task.space(1) * s.rows) {
-    rows = std::min(s.rows, p.axis[1].out - first);
-    lines = rows;
-    if (s.stack > 1) lines *= std::min(s.stack, p.batch[1] - task.at[kBatchDim + 1] * s.stack);
-  }
-  int64_t plane(int64_t line) const { return uint32_t(line) / uint32_t(rows); }
-  int64_t row(int64_t line) const { return first + uint32_t(line) % uint32_t(rows); }
-};
-
-/// Rows of taps of one row of outputs, in visiting order.
-template <class T>
-struct StripRows {
-  const T* at[kChain];  // of column 0; `count` of them are set
-  int64_t count = 0;
-  AxisTaps taps[2];
-
-  /// Output row `row` of the plane, in the plane of outputs that has taps[0].
-  [[gnu::noinline]] void find(const PoolPlan& p, const T* plane, int64_t row) {
-    taps[1] = axis_taps(p.axis[1], row);
-    count = taps[0].count * taps[1].count;
-    plane += taps[0].begin * p.x.space[0] + taps[1].begin * p.x.space[1];
-    const int64_t outer = p.axis[0].dilation * p.x.space[0];
-    const int64_t inner = p.axis[1].dilation * p.x.space[1];
-    const T** to = at;
-    for (int64_t a = 0; a < taps[0].count; ++a, plane += outer) {
-      const T* from = plane;
-      for (int64_t b = 0; b < taps[1].count; ++b, from += inner) *to++ = from;
-    }
-  }
-  /// On to the next row of outputs, where the windows of both are whole along the rows.
-  HD void advance(const PoolPlan& p) {
-    const int64_t step = p.axis[1].stride * p.x.space[1];
-    for (int64_t i = 0; i < count; ++i) at[i] += step;
-    taps[1].begin += p.axis[1].stride;
-  }
-  /// Rows of output row o, which moves on to the next plane behind the strip's last row.
-  HD void follow(const PoolPlan& p, const StripLines& lines, const Interior& whole, int64_t& o,
-                 const T*& plane) {
-    if (o == lines.first + lines.rows) {
-      o = lines.first;
-      plane += p.x.batch[1];
-    }
-    if (o > lines.first && o > whole.from && o < whole.to)
-      advance(p);
-    else
-      find(p, plane, o);
-  }
-  double inside() const { return double(taps[0].inside) * double(taps[1].inside); }
-};
-
-/// How far ahead of a strip of whole rows memory is fetched: nearer, it comes too late.
-constexpr int64_t kStripsAhead = 3;
-
-/// What a strip's successor will read and the strip has not: rows that follow in memory, or the
-/// columns that follow in the rows, behind the last of them the first of rows that windows newly
-/// cover. `vectors` is how many vectors of outputs the strip has.
-template <class T>
-inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>& first,
-                      const StripColumns& c, int64_t vectors) {
-  if (first.count == 0) return {};
-  const PoolAxis &h = p.axis[1], &w = p.axis[2];
-  constexpr int64_t kItem = sizeof(T);
-  if (s.outputs == w.out) {
-    const int64_t bytes = h.stride * p.x.space[1] * s.rows * s.stack * kItem;
-    return {reinterpret_cast<const char*>(first.at[0]) + kStripsAhead * bytes, bytes / vectors, 1,
-            0};
-  }
-  const int64_t rows = std::min(h.stride, first.count);
-  const int64_t bytes = w.stride * p.x.space[2] * s.outputs * kItem;
-  const int64_t next = c.first + c.n == w.out ? h.stride * p.x.space[1] : c.high * p.x.space[2];
-  const T* const from = first.at[first.count - rows] + next;
-  const int64_t pitch = rows > 1 ? first.at[first.count - 1] - first.at[first.count - 2] : 0;
-  return {reinterpret_cast<const char*>(from), bytes / vectors, rows, pitch * kItem};
-}
-
-/// Every second column, of windows of two or three whose last columns are all real.
-[[gnu::noinline]] inline bool folds_pairs(const PoolPlan& p, const StripShape& s) {
-  const PoolAxis& w = p.axis[2];
-  const int64_t last = (w.out - 1) * w.stride - w.start + w.window;
-  return w.stride == 2 && w.dilation == 1 && s.planes == 1 && s.outputs == w.out &&
-         p.x.space[2] == 1 && last <= w.in &&
-         (w.window == 2 ? w.start == 0 : w.window == 3 && w.start <= 1);
-}
-
-/// What a strip of such columns reads kNear bytes further on, in rows of each plane that the window
-/// newly covers: planes share the distance, as the first cache is to hold what is fetched.
-/// `vectors` is how many vectors of outputs a line has.
-template <class T>
-inline Ahead near_ahead(const PoolPlan& p, const StripRows<T>& rows, int64_t vectors) {
-  constexpr int64_t kNear = 8192, kItem = sizeof(T);
-  const PoolAxis &d = p.axis[0], &h = p.axis[1];
-  if (rows.count == 0) return {};
-  const int64_t planes = std::min(d.stride, rows.taps[0].count);
-  const T* const from = rows.at[(rows.taps[0].count - planes) * rows.taps[1].count];
-  return {reinterpret_cast<const char*>(from) + kNear / planes,
-          h.stride * p.x.space[1] * kItem / vectors, planes, d.dilation * p.x.space[0] * kItem};
-}
-
-/// Bytes of all planes of x.
-inline int64_t input_bytes(const PoolPlan& p) {
-  const int64_t item = int64_t(size_of(p.dtype));
-  const int64_t index = p.with_indices ? int64_t(size_of(p.index_dtype)) : 0;
-  return p.compulsory_bytes() - p.outputs() * (item + index);
-}
-
-/// One element behind the last of x.
-template <class T>
-inline const T* end_of_x(const PoolPlan& p, const T* x) {
-  return end_of(p, x, p.x, &PoolOuter::x, &PoolAxis::in);
-}
-
-/// n values from p on, and up to a vector more.
-template <class V>
-inline void fill_values(V* p, int64_t n, V value) {
-  const auto v = all_lanes(value);
-  for (int64_t i = 0; i < n; i += kLanes<V>) store_vector(p + i, v);
-}
-
-/// n columns of `lanes` items of kSize bytes each, `column` and `lane` bytes apart.
-template <int kSize>
-[[gnu::noinline]] void put_apart(char* to, const char* from, int64_t n, int64_t lanes,
-                                 int64_t column, int64_t lane) {
-  for (int64_t j = 0; j < n; ++j)
-    for (int64_t c = 0; c < lanes; ++c, from += kSize)
-      std::memcpy(to + j * column + c * lane, from, kSize);
-}
-
-/// The outputs of strips in one tensor, whether neighbours stand together there or not.
-template <class T>
-class StripSink {
  public:
-  StripSink(T* y, const PoolStrides& strides, const PoolPlan& p, const StripShape& s, bool streamed)
-      : sink_(y, streamed), y_(y), strides_(strides) {
-    const int64_t column = strides.space[2], lane = strides.batch[1];
-    const int64_t row = p.axis[2].out * s.planes;
-    if (s.planes > 1 && lane == 1)
-      places_ = column == s.planes && s.lanes == s.planes ? Places::rows : Places::columns;
-    if (s.planes == 1 && (column == 1 || p.axis[2].out == 1)) places_ = Places::rows;
-    const bool rows = s.rows == 1 || strides.space[1] == row;
-    const bool planes = s.stack == 1 || lane == p.axis[1].out * row;
-    if (places_ == Places::rows && rows && planes) places_ = Places::together;
+  /// Maxima of three columns of planes side by side are joined without a line of them.
+  static constexpr bool kLaneThirds =
+      std::is_same_v<Finish, MaxFinish> && Base::kIsLarge && sizeof(T) > 1;
+
+  StripPool(const Base& base, const StripShape& shape, bool streamed)
+      : Base(base),
+        shape_(shape),
+        joins_planes_(joins_planes<V>(plan, shape)),
+        thirds_(Base::kIsLarge && joins_planes_ && has_thirds(plan, shape)),
+        turns_(kTurns && joins_planes_ && !thirds_ && turns_rows<V>(plan, shape)),
+        lane_thirds_(kLaneThirds && shape.planes > 1 && shape.lanes == shape.planes &&
+                     shape.lanes >= kLanes<V> && has_lane_thirds(plan)),
+        fourths_(kFourths && has_fourths(plan, shape)),
+        folds_(kFolds && (fourths_ || folds_pairs(plan, shape))),
+        fetches_(is_streamed(input_bytes(plan)) &&
+                 !(joins_planes_ && !thirds_ && has_short_rows())),
+        sink_(y, plan.y, plan, shape, streamed) {
+    if (joins_planes_) number_columns();
+    std::fill_n(counts_, kMostLines, -1.0);
   }
 
-  /// Room for lines of n columns of `lanes` outputs, the first of them `offset` elements from y on,
-  /// and for kSinkSlack bytes more.
-  T* room(int64_t offset, const StripLines& s, int64_t n, int64_t lanes) {
-    return places_ == Places::together ? sink_.room(offset, s.lines * n * lanes) : room_;
-  }
-  /// Takes what has been written there.
-  void put(int64_t offset, const StripLines& s, int64_t n, int64_t lanes) {
-    if (places_ == Places::together) return;
-    for (int64_t line = 0; line < s.lines; ++line) {
-      const int64_t plane = s.plane(line), row = s.row(line) - s.first;
-      const int64_t to = offset + row * strides_.space[1] + plane * strides_.batch[1];
-      put_line(to, room_ + line * n * lanes, n, lanes);
+  void operator()(const Task& task) {
+    const PoolAxis& w = plan.axis[2];
+    const StripColumns c = columns_of(w, shape_, task);
+    const StripLines lines(plan, shape_, task);
+    const ColumnShape s{
+        w.window, w.stride, w.dilation, task.n, c.n, lines.lines, line_pitch(c.columns * task.n)};
+    T* const to = sink_.room(task.y, lines, c.n, task.n);
+    V* joined = room_.out;
+    if constexpr (kDirect) joined = to;
+    double counts[kMostLines];
+    bool done = kDirect;
+    if (folds_) {
+      if constexpr (kFolds) fold_lines(task, c, lines, joined, to, counts);
+      done = kFinishes;
+    } else if (lane_thirds_) {
+      if constexpr (kLaneThirds) fold_lanes(task, c, lines, to);
+      done = true;
+    } else if (thirds_) {
+      if constexpr (Base::kIsLarge) join_neighbours(task, lines, to);
+      done = true;
+    } else if (turns_) {
+      for (int64_t i = 0; kTurns && i < lines.lines; i += lines.rows)
+        join_turned(op, plan, lines, x + task.x + lines.plane(i) * plan.x.batch[1], end, room_.line,
+                    to + i * c.n);
+      done = true;
+    } else if (joins_planes_) {
+      join_planes(task, lines, s, joined, counts);
+    } else {
+      join_lines(task, c, lines, s, joined, counts);
     }
+    if (!done) finish_lines(task, c, lines, counts, to);
+    sink_.put(task.y, lines, c.n, task.n);
   }
 
  private:
-  /// How the outputs of a strip stand in y: all together, its rows or its columns apart, or each.
-  enum class Places { together, rows, columns, single };
+  /// Joined values are outputs once they are stored as elements, or even as they are.
+  static constexpr bool kStores = std::is_same_v<Finish, MaxFinish>;
+  static constexpr bool kFinishes = kStores || Base::kIsLarge;
+  static constexpr bool kDirect = kStores && std::is_floating_point_v<T>;
+  static constexpr bool kTurns = kStores && Base::kIsUsual && kTurnsVectors<V>;
+  static constexpr bool kFourths = Base::kIsLarge && sizeof(T) > 1;
+  static constexpr bool kFolds = Base::kIsUsual || std::is_same_v<Finish, LpFinish<float>>;
+  /// The processor itself fetches these in time; to fetch them again takes longer.
+  bool has_short_rows() const { return plan.axis[2].in * shape_.lanes * int64_t(sizeof(T)) <= 256; }
 
-  void put_line(int64_t to, const T* from, int64_t n, int64_t lanes) {
-    if (places_ == Places::rows) {
-      std::memcpy(sink_.room(to, n * lanes), from, size_t(n * lanes) * sizeof(T));
-    } else if (places_ == Places::columns) {
-      for (int64_t j = 0; j < n; ++j)
-        std::memcpy(sink_.room(to + j * strides_.space[2], lanes), from + j * lanes,
-                    size_t(lanes) * sizeof(T));
-    } else {
-      constexpr int64_t kItem = sizeof(T);
-      put_apart<kItem>(reinterpret_cast<char*>(y_ + to), reinterpret_cast<const char*>(from), n,
-                       lanes, strides_.space[2] * kItem, strides_.batch[1] * kItem);
+  [[gnu::noinline]] void fold_lanes(const Task& task, const StripColumns& c,
+                                    const StripLines& lines, T* to) {
+    Ahead ahead;
+    const int64_t vectors = c.n * ((task.n + kLanes<V> - 1) / kLanes<V>);
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    for (int64_t i = 0; i < lines.lines; ++i, to += c.n * task.n) {
+      rows_.find(plan, x + task.x, lines.row(i));
+      if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, c, lines.lines * vectors);
+      LaneThirds<T> t{{}, plan.x.space[2], c.begin, plan.axis[2].in - 1, c.n, task.n};
+      for (int64_t r = 0; r < 3; ++r) t.row[r] = rows_.at[std::min(r, rows_.count - 1)];
+      if (rows_.count > 0)
+        join_lane_thirds(op, t, ahead, room_.line, to);
+      else
+        for (int64_t j = 0; j < c.n * task.n; ++j) store_part(op, to + j, all_lanes(Op::none()), 1);
     }
   }
 
-  Places places_ = Places::single;
-  Sink<T> sink_;
-  T* y_;
-  const PoolStrides& strides_;
-  alignas(64) T room_[Sink<T>::kPiece + kSinkSlack / int64_t(sizeof(T))];
+  /// Pairs or fourths of columns, in registers: of lines that see whole windows, all at once.
+  [[gnu::noinline]] void fold_lines(const Task& task, const StripColumns& c,
+                                    const StripLines& lines, V* joined, T* to, double* counts) {
+    const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+    Ahead ahead;
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
+    const bool late = w.window == 3 && w.start == 0;
+    const int64_t vectors = (c.n + kLanes<V> - 1) / kLanes<V>;
+    const int64_t reach = fourths_ ? c.begin + (vectors + 1) * 4 * kLanes<V>
+                                   : (c.n + late + kLanes<V> - 1) / kLanes<V> * 2 * kLanes<V>;
+    const bool padded = fourths_ && c.high - c.low < c.columns;
+    const int64_t step = h.stride * plan.x.space[1];
+    for (int64_t i = 0, n; i < lines.lines; i += n, joined += n * c.n, to += n * c.n) {
+      const int64_t o = lines.row(i);
+      rows_.find(plan, x + task.x + lines.plane(i) * plan.x.batch[1], o);
+      const double counted = plan.include_padding ? rows_.inside() : double(rows_.count);
+      if (i == 0 && fetches_)
+        ahead = fourths_ ? ahead_of(plan, shape_, rows_, c, lines.lines * vectors)
+                         : near_ahead(plan, rows_, vectors);
+      n = o >= whole.from && o < whole.to ? whole.to - o : 1;
+      const int64_t left =
+          rows_.count > 0 && !padded ? end - rows_.at[rows_.count - 1] - reach : -1;
+      if (left < (n - 1) * step) n = left < 0 ? 1 : left / step + 1;
+      if constexpr (!kStores) std::fill_n(counts + i, n, counted);
+      const auto put = [=, op = this->op, first = c.first, last = finish.of_columns(counted)](
+                           int64_t at, int64_t column, const Vector<V>& v) {
+        if constexpr (kFinishes)
+          op.store(to + at, last(v, first + column));
+        else
+          store_vector(joined + at, v);
+      };
+      const PairLines<T> t{rows_.at, rows_.count, step, c.n, n};
+      if (left < 0)
+        put_line(c, put);
+      else
+        fold(c, t, ahead, put);
+    }
+  }
+
+  template <class Put>
+  void fold(const StripColumns& c, const PairLines<T>& t, Ahead& ahead, const Put& put) const {
+    const PoolAxis& w = plan.axis[2];
+    if constexpr (kFourths)
+      if (fourths_) return fold_fourths(t, c.begin, ahead, put);
+    if (w.window == 2) return fold_rows<Third::none>(t, ahead, put);
+    if (w.start == 0) return fold_rows<Third::after>(t, ahead, put);
+    fold_rows<Third::before>(t, ahead, put);
+  }
+
+  template <Third kThird, class Put>
+  void fold_rows(const PairLines<T>& t, Ahead& ahead, const Put& put) const {
+    constexpr int kUsual = kThird == Third::none ? 2 : 3;
+    // Pairs of long rows arrive from memory a tenth faster where a loop reads them.
+    const bool loops = kThird == Third::none && fetches_ && t.n > 2 * kLanes<V>;
+    if (t.count == kUsual && !loops) return fold_row<kUsual, kThird>(t, ahead, put);
+    fold_row<0, kThird>(t, ahead, put);
+  }
+
+  template <int kRows, Third kThird, class Put>
+  [[gnu::noinline]] void fold_row(const PairLines<T>& t, Ahead& ahead, const Put& put) const {
+    join_pairs<kRows, kThird>(op, t, ahead, put);
+  }
+
+  template <class Put>
+  [[gnu::noinline]] void fold_fourths(const PairLines<T>& t, int64_t from, Ahead& ahead,
+                                      const Put& put) const {
+    join_fourths(op, t, from, plan.axis[2].window == 5, ahead, put);
+  }
+
+  template <class Put>
+  void put_line(const StripColumns& c, const Put& put) {
+    join_line(c);
+    for (int64_t j = 0; j < c.n; j += kLanes<V>) put(j, j, load_vector<Vector<V>>(room_.spare + j));
+  }
+
+  /// Joined values of a line into room_.spare.
+  [[gnu::noinline]] void join_line(const StripColumns& c) {
+    const PoolAxis& w = plan.axis[2];
+    const ColumnShape s{w.window, w.stride, w.dilation, 1, c.n, 1, line_pitch(c.columns)};
+    fill_line(c, 1, room_.line);
+    join_columns<typename Op::Join>(room_.line, s, room_.spare, room_.spare, Ahead{});
+  }
+
+  /// Numbers the columns of the rows of a strip, or of as many as make vectors that are nearly all
+  /// full.
+  void number_columns() {
+    const PoolAxis& w = plan.axis[2];
+    const int64_t row = w.in * shape_.lanes, rows = thirds_ ? shape_.rows : lines_at_once<V>(row);
+    segment_ = rows * row;
+    V* const to = room_.spare;
+    for (int64_t i = 0; i < w.in; ++i)
+      std::fill_n(to + i * shape_.lanes, shape_.lanes, same_bits<V>(IntegerLike<V>(i - w.start)));
+    for (int64_t i = row; i < segment_; i += row) copy_bytes(to + i, to, row * int64_t(sizeof(V)));
+  }
+
+  /// Planes of windows of three columns, joined and finished in registers.
+  [[gnu::noinline]] void join_neighbours(const Task& task, const StripLines& lines, T* to) {
+    constexpr int64_t kAhead = 8192 / sizeof(T);
+    const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    write_divisors(task, lines);
+    PlaneTaps<Op> taps{0, h.in * w.in, w.in, {}, {}};
+    for (int64_t a = 0; a < rows_.taps[0].count; ++a)
+      for (int64_t b = 0; b < h.window; ++b) {
+        const int64_t shift = (b * h.dilation - h.start) * w.in;
+        const int64_t plane = rows_.taps[0].begin + a * plan.axis[0].dilation;
+        taps.at[taps.count] = x + task.x + plane * plan.x.space[0] + shift;
+        taps.shift[taps.count++] = shift;
+      }
+    const int64_t from = lines.first * w.in, n = lines.rows * w.in;
+    for (int64_t i = 0; i < lines.lines; i += lines.rows, to += n) {
+      const T* const next = taps.at[taps.count / 2] + from + kAhead;
+      const auto put = [=, op = this->op, fetches = fetches_,
+                        last = finish.of_divisors(room_.line)](int64_t at, const Vector<V>& v) {
+        op.store(to + at, last(v, at));
+        if (fetches) __builtin_prefetch(next + at, 0, 3);
+      };
+      if (taps.count == 3)
+        join_plane_thirds<3>(op, taps, from, from + n, room_.spare, put);
+      else if (taps.count > 0)
+        join_plane_thirds<0>(op, taps, from, from + n, room_.spare, put);
+      else
+        for (int64_t j = 0; j < n; j += kLanes<V>) put(j, all_lanes(Op::none()));
+      for (int64_t k = 0; k < taps.count; ++k) taps.at[k] += plan.x.batch[1];
+    }
+  }
+
+  /// Divisors of the first of the strip's planes, into room_.line: those of lines that count
+  /// otherwise than they did in the strip before.
+  void write_divisors(const Task& task, const StripLines& lines) {
+    if (kStores || (divided_[0] == task.space(0) && divided_[1] == lines.first)) return;
+    divided_[0] = task.space(0);
+    divided_[1] = lines.first;
+    const int64_t n = plan.axis[2].in;
+    const AxisTaps& d = rows_.taps[0];
+    const double planes = double(plan.include_padding ? d.inside : d.count);
+    const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
+    for (int64_t i = 0; i < lines.rows; ++i) {
+      const int64_t o = lines.first + i;
+      int64_t rows = plan.axis[1].window;
+      if (o < whole.from || o >= whole.to) {
+        const AxisTaps h = axis_taps(plan.axis[1], o);
+        rows = plan.include_padding ? h.inside : h.count;
+      }
+      const double count = planes * double(rows);
+      if (count == counts_[i]) continue;
+      finish.divisors(count, n, room_.line + i * n);
+      counts_[i] = count;
+    }
+  }
+
+  [[gnu::noinline]] void join_planes(const Task& task, const StripLines& lines, ColumnShape s,
+                                     V* joined, double* counts) {
+    const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+    constexpr int64_t kAlign = 64 / int64_t(sizeof(V));
+    const int64_t row = w.in * s.lanes;
+    V* const line = room_.line + (w.start * s.lanes + kAlign - 1) / kAlign * kAlign;
+    Ahead ahead;
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
+    for (int64_t i = 0, n; i < lines.lines; i += n) {
+      const int64_t o = lines.row(i);
+      rows_.find(plan, x + task.x + lines.plane(i) * plan.x.batch[1], o);
+      n = o >= whole.from && o < whole.to ? whole.to - o : 1;
+      std::fill_n(counts + i, n, plan.include_padding ? rows_.inside() : double(rows_.count));
+      if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, {}, s.fetches(kLanes<V>));
+      if (rows_.count > 0)
+        join_rows(op, rows_.at, rows_.count, 0, n * row, end, line + i * row);
+      else
+        fill_values(line + i * row, n * row, Op::none());
+    }
+    s.columns *= s.lines;
+    s.lines = 1;
+    const PackedLines<V> packed{room_.spare, segment_, w.start, w.in};
+    if (s.window == 3)
+      join_packed<3, typename Op::Join>(line, s, packed, Op::none(), joined, ahead);
+    else
+      join_packed<0, typename Op::Join>(line, s, packed, Op::none(), joined, ahead);
+  }
+
+  [[gnu::noinline]] void join_lines(const Task& task, const StripColumns& c,
+                                    const StripLines& lines, const ColumnShape& s, V* joined,
+                                    double* counts) {
+    V* line = room_.line + skew_of(c, task.n);
+    Ahead ahead;
+    const T* plane = x + task.x;
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    const Interior whole = interior_of(plan.axis[1], lines.first, lines.first + lines.rows);
+    int64_t o = lines.first;
+    for (int64_t i = 0; i < lines.lines; ++i, ++o, line += s.pitch) {
+      rows_.follow(plan, lines, whole, o, plane);
+      if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, c, s.fetches(kLanes<V>));
+      counts[i] = plan.include_padding ? rows_.inside() : double(rows_.count);
+      fill_line(c, task.n, line);
+    }
+    join_columns<typename Op::Join>(line - lines.lines * s.pitch, s, room_.spare, joined, ahead);
+  }
+
+  /// Lines begin so that their real columns are aligned.
+  static int64_t skew_of(const StripColumns& c, int64_t lanes) {
+    constexpr int64_t kAlign = 64 / int64_t(sizeof(V));
+    return int64_t(-uint64_t((c.low - c.begin) * lanes) % kAlign);
+  }
+
+  /// Outputs of all lines; neighbouring lines whose windows count alike at once.
+  void finish_lines(const Task& task, const StripColumns& c, const StripLines& lines,
+                    const double* counts, T* to) {
+    const int64_t line = c.n * task.n;
+    for (int64_t first = 0, end; first < lines.lines; first = end) {
+      for (end = first + 1; end < lines.lines && counts[end] == counts[first];) ++end;
+      const OutputRun run{c.first, c.n, task.n, end - first, counts[first]};
+      finish.write(op, run, room_.out + first * line, to + first * line, [&](int64_t i) {
+        const int64_t j = first + i / line, column = i % line;
+        const int64_t place[3] = {task.space(0), lines.row(j), c.first + column / task.n};
+        const int64_t plane = lines.plane(j) * plan.x.batch[1];
+        return this->again(box_at(plan, place, 3), task.x + plane + column % task.n);
+      });
+    }
+  }
+
+  /// The columns of one line, joined along the rows; padding is nothing.
+  [[gnu::noinline]] void fill_line(const StripColumns& c, int64_t lanes, V* begin) {
+    const int64_t values = c.columns * lanes;
+    if (rows_.count == 0 || c.low >= c.high) return fill_values(begin, values, Op::none());
+    const int64_t left = (c.low - c.begin) * lanes, real = (c.high - c.low) * lanes;
+    if (left > 0) fill_values(begin, left, Op::none());
+    join_real(rows_, c, lanes, begin + left);
+    fill_values(begin + left + real, values - left - real, Op::none());
+  }
+
+  void join_real(const StripRows<T>& rows, const StripColumns& c, int64_t lanes, V* line) {
+    const int64_t pitch = plan.x.space[2];
+    if (pitch == lanes)
+      return join_rows(op, rows.at, rows.count, c.low * pitch, (c.high - c.low) * lanes, end, line);
+    if (shape_.planes > 1) {
+      for (int64_t i = c.low; i < c.high; ++i, line += lanes)
+        join_rows(op, rows.at, rows.count, i * pitch, lanes, end, line);
+      return;
+    }
+    T row[StripRoom<V>::kValues];
+    for (int64_t r = 0; r < rows.count; ++r) {
+      for (int64_t i = c.low; i < c.high; ++i) row[i - c.low] = rows.at[r][i * pitch];
+      for (int64_t i = 0; i < c.high - c.low; i += kLanes<V>) {
+        const auto v = op.load(row + i);
+        store_vector(line + i, r ? Op::join(load_vector<Vector<V>>(line + i), v) : v);
+      }
+    }
+  }
+
+  const StripShape shape_;
+  const bool joins_planes_, thirds_, turns_, lane_thirds_, fourths_, folds_, fetches_;
+  int64_t segment_ = 0;  // values whose columns are numbered in room_.spare
+  // Of the lines whose divisors stand in room_.line: what they count, where they are.
+  double counts_[kMostLines];
+  int64_t divided_[2] = {-1, -1};
+  StripRows<T> rows_;
+  StripSink<T> sink_;
+  StripRoom<V> room_;
 };
+
+template <class Op, class Finish>
+void pool_strips(const ValuePool<Op, Finish>& base, const StripShape& shape) {
+  const TaskSpace space = strip_tasks(base.plan, shape);
+  const bool streamed = is_streamed(base.plan.outputs() * int64_t(sizeof(*base.y)));
+  parallel_for(space.count(), work_bytes(base.plan), [&](int64_t begin, int64_t end) {
+    const Room<StripPool<Op, Finish>> strips(base, shape, streamed);
+    for_tasks(space, begin, end, [&](const Task& task, int64_t) { (*strips)(task); });
+  });
+}
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

@@ -1,19 +1,33 @@
 // Average and Lp pooling on the CPU.
 #include "cpu/pool/parts.h"
-#include "cpu/pool/strip_values.h"
+#include "cpu/pool/values.h"
 
 namespace cudml::cpu::CUDML_ISA {
 
-void average_values(const PoolPlan& plan, const void* x, void* y) {
+bool average_has(const PoolPlan& plan, ValuePath path) {
+  bool has = false;
   visit(plan.dtype, FloatTypes{},
-        [&]<class T>() { pool_values(plan, SumOf<T>{}, AverageFinish<T>{}, x, y); });
+        [&]<class T>() { has = has_path<SumOf<T>, AverageFinish<T>>(plan, path); });
+  return has;
 }
 
-void lp_values(const PoolPlan& plan, const void* x, void* y) {
+bool lp_has(const PoolPlan& plan, ValuePath path) {
+  bool has = false;
+  visit(plan.dtype, FloatTypes{},
+        [&]<class T>() { has = has_path<PowerSumOf<T>, LpFinish<T>>(plan, path); });
+  return has;
+}
+
+void average_values(const PoolPlan& plan, ValuePath path, const void* x, void* y) {
+  visit(plan.dtype, FloatTypes{},
+        [&]<class T>() { pool_values(plan, path, SumOf<T>{}, AverageFinish<T>{}, x, y); });
+}
+
+void lp_values(const PoolPlan& plan, ValuePath path, const void* x, void* y) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     PowerSumOf<T> powers;
     powers.p = plan.p;
-    pool_values(plan, powers, LpFinish<T>{plan.p}, x, y);
+    pool_values(plan, path, powers, LpFinish<T>{plan.p}, x, y);
   });
 }
 

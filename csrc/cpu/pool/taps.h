@@ -2,7 +2,7 @@
 // outputs is joined and finished in registers, and stored where it belongs.
 #pragma once
 
-#include "cpu/pool/plain.h"
+#include "cpu/pool/value_pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "cpu/memory/line_stream.h"
 #include "cpu/pool/thirds.h"
+#include "cpu/pool_grad/average_pairs.h"
 #include "cpu/pool_grad/blocks.h"
-#include "cpu/pool_grad/pairs.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {

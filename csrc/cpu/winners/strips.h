@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "cpu/pool/strips.h"
+#include "cpu/pool/strip_tasks.h"
 #include "cpu/threads/arena.h"
 #include "cpu/winners/folds.h"
 #include "cpu/winners/plain_folds.h"

@@ -1,12 +1,12 @@
 // Long packed rows of 16-bit numbers: two are written while the next two are summed.
-#pragma once
-
 #include "cpu/mvn/lean_rows.h"
+#include "cpu/mvn/rows.h"
 #include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
 
 #if defined(CUDML_MVN_VECTORS)
 
-namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// Rows of whole steps without an activation, which share a scale and a bias of their own type for
@@ -15,10 +15,10 @@ namespace {
 template <class T>
 class PairedRows {
  public:
-  static bool suit(const MvnPlan& p) {
+  static bool suit(const MvnPlan& p, int threads) {
     const MvnAxis &row = p.reduced[0], &rows = p.kept[0];
     return p.kept_rank == 1 && p.reduced_rank == 1 && p.group_size >= kLeast &&
-           p.group_size % kStep == 0 && p.groups >= kLeastGroups * num_threads() && row.x == 1 &&
+           p.group_size % kStep == 0 && p.groups >= kLeastGroups * threads && row.x == 1 &&
            row.y == 1 && row.scale == 1 && row.bias == 1 && !rows.scale && !rows.bias &&
            p.scale_dtype == p.dtype && p.bias_dtype == p.dtype &&
            p.activation.kind == ActivationKind::identity && rows.y % kLine == 0 &&
@@ -193,6 +193,34 @@ class PairedRows {
 };
 
 }  // namespace
-}  // namespace cudml::cpu::CUDML_ISA
+
+bool are_rows_paired(const MvnPlan& plan, int threads) {
+  if (kFloats < 16 || are_rows_huge(plan, size_of(plan.dtype))) return false;
+  if (plan.dtype == Dtype::float16) return PairedRows<Float16>::suit(plan, threads);
+  return plan.dtype == Dtype::bfloat16 && PairedRows<BFloat16>::suit(plan, threads);
+}
+
+template <class T>
+void mvn_paired_rows([[maybe_unused]] const MvnPlan& plan, [[maybe_unused]] const void* x,
+                     [[maybe_unused]] const void* scale, [[maybe_unused]] const void* bias,
+                     [[maybe_unused]] void* y) {
+  if constexpr (kFloats == 16)
+    PairedRows<T>::run(plan, static_cast<const T*>(x), static_cast<const T*>(scale),
+                       static_cast<const T*>(bias), static_cast<T*>(y));
+}
+
+#else
+
+bool are_rows_paired(const MvnPlan&, int) { return false; }
+
+template <class T>
+void mvn_paired_rows(const MvnPlan&, const void*, const void*, const void*, void*) {}
 
 #endif
+
+template void mvn_paired_rows<Float16>(const MvnPlan&, const void*, const void*, const void*,
+                                       void*);
+template void mvn_paired_rows<BFloat16>(const MvnPlan&, const void*, const void*, const void*,
+                                        void*);
+
+}  // namespace cudml::cpu::CUDML_ISA

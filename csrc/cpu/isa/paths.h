@@ -1,0 +1,38 @@
+// The paths of the CPU: one ordered list per family, first choice first, the plain loop last.
+#pragma once
+
+#include "choose/path.h"
+#include "ops/mvn.h"
+#include "ops/pad.h"
+#include "ops/pool.h"
+#include "ops/pool_grad.h"
+
+namespace cudml::cpu {
+
+/// First elements of a call's tensors, null where absent. `second` is a gradient or the scale,
+/// `third` the bias.
+struct Arrays {
+  const void *x = nullptr, *second = nullptr, *third = nullptr;
+  void *y = nullptr, *indices = nullptr, *workspace = nullptr;
+};
+
+/// What a choice depends on beside the plan and the instruction set, whose list it is.
+struct Machine {
+  int threads = 1;
+};
+
+template <class Plan>
+using Predicate = choose::Predicate<Plan, Machine>;
+
+/// One way to compute the plans of a family. It takes a plan where all its predicates hold.
+template <class Plan>
+struct Path {
+  const char* name;  // the file that holds its loops: "pad/packed"
+  choose::Needs<Plan, Machine> needs;
+  void (*run)(const Plan& plan, const Arrays& arrays);
+};
+
+template <class Plan>
+using Paths = std::span<const Path<Plan>>;
+
+}  // namespace cudml::cpu

@@ -1,0 +1,12 @@
+// Normalization of groups that stand anyhow.
+#pragma once
+
+#include "ops/mvn.h"
+
+namespace cudml::cpu::CUDML_ISA {
+
+/// T is float, double, Float16 or BFloat16.
+template <class T>
+void mvn_plain(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
+
+}  // namespace cudml::cpu::CUDML_ISA

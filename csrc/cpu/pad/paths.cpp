@@ -1,0 +1,152 @@
+// The paths of padding on the CPU, first choice first.
+#include <cstring>
+#include <type_traits>
+
+#include "cpu/isa/families.h"
+#include "cpu/pad/packed.h"
+#include "cpu/pad/rows_of_lines.h"
+#include "cpu/pad/seams.h"
+#include "cpu/pad/short_lines.h"
+#include "cpu/pad/streamed_lines.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Bytes of a line from which it pays to put the lines of memory together first.
+constexpr int64_t kStreamedLine = 512;
+
+/// Bytes of y where it is packed, else 0.
+int64_t packed_bytes(const PadPlan& plan) {
+  int64_t elements = 1;
+  for (int d = plan.rank - 1; d >= 0; --d) {
+    if (plan.axis[d].out > 1 && plan.axis[d].y_stride != elements) return 0;
+    elements *= plan.axis[d].out;
+  }
+  return elements * plan.item_size;
+}
+
+bool is_past_caches(const PadPlan& plan) {
+  const int64_t bytes = packed_bytes(plan);
+  return bytes > 0 && is_copy_streamed(bytes);
+}
+
+/// Lines of a packed result, ready to be written; where they do not suit, prepare() says so.
+bool prepare(const PadPlan& plan, PackedLines& lines) {
+  return lines.prepare(plan, line_of(plan), packed_bytes(plan), is_past_caches(plan));
+}
+
+bool is_result_packed(const PadPlan& plan, const Machine&) { return packed_bytes(plan) > 0; }
+bool is_result_large(const PadPlan& plan, const Machine&) { return is_past_caches(plan); }
+
+bool are_lines_packed(const PadPlan& plan, const Machine&) {
+  PackedLines lines;
+  return prepare(plan, lines);
+}
+
+bool have_narrow_seams([[maybe_unused]] const PadPlan& plan, const Machine&) {
+#if defined(__AVX512BW__)
+  Seams seams;
+  return seams.prepare(plan, line_of(plan));
+#else
+  return false;
+#endif
+}
+
+bool has_avx512(const PadPlan&, const Machine&) {
+#if defined(__AVX512BW__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+bool are_lines_short(const PadPlan& plan, const Machine&) { return fits_short_lines(plan); }
+
+bool are_lines_long(const PadPlan& plan, const Machine&) {
+  const Line line = line_of(plan);
+  return line.axis.out * line.run * plan.item_size >= kStreamedLine;
+}
+
+void pad_seams([[maybe_unused]] const PadPlan& plan, [[maybe_unused]] const Arrays& a) {
+#if defined(__AVX512BW__)
+  const Line line = line_of(plan);
+  Seams seams;
+  seams.prepare(plan, line);
+  write_packed<SeamOutput>(plan, a.x, a.y, line.outer_rank, seams);
+#endif
+}
+
+void pad_packed(const PadPlan& plan, const Arrays& a) {
+  PackedLines lines;
+  prepare(plan, lines);
+  write_packed<PackedOutput>(plan, a.x, a.y, line_of(plan).outer_rank, lines);
+}
+
+/// Calls fn(x, y, the constant) with the arrays as integers of the elements' size.
+template <class Fn>
+void as_items(const PadPlan& plan, const Arrays& a, const Fn& fn) {
+  const auto run = [&]<class T>(T value) {
+    std::memcpy(&value, plan.value.bytes, sizeof value);
+    fn(static_cast<const T*>(a.x), static_cast<T*>(a.y), value);
+  };
+  switch (plan.item_size) {
+    case 1: return run(uint8_t{});
+    case 2: return run(uint16_t{});
+    case 4: return run(uint32_t{});
+    default: return run(uint64_t{});
+  }
+}
+
+void pad_short_lines(const PadPlan& plan, const Arrays& a) {
+  as_items(plan, a, [&]<class T>(const T* x, T* y, T value) {
+    const Line line = line_of(plan);
+    const int outer_rank = line.outer_rank - 1;
+    const ShortLines<T> writer(line.axis, plan.axis[outer_rank], value);
+    write_all(plan, x, y, outer_rank, line.axis.out, writer);
+  });
+}
+
+void pad_streamed_lines(const PadPlan& plan, const Arrays& a) {
+  as_items(plan, a, [&]<class T>(const T* x, T* y, T value) {
+    const Line line = line_of(plan);
+    stream_all(plan, x, y, line, LineWriter<T>(line, value));
+  });
+}
+
+void pad_plain(const PadPlan& plan, const Arrays& a) {
+  if (plan.axis[0].out == 0) return;
+  as_items(plan, a, [&]<class T>(const T* x, T* y, T value) {
+    const Line line = line_of(plan);
+    write_all(plan, x, y, line.outer_rank, line.run, LineWriter<T>(line, value));
+  });
+}
+
+constexpr Predicate<PadPlan> kPackedResult{"the result is packed", is_result_packed};
+constexpr Predicate<PadPlan> kLargeResult{
+    "the result is packed and larger than what the caches keep", is_result_large};
+constexpr Predicate<PadPlan> kPackedLines{
+    "lines are packed, of 8 bytes to 64 KB, with regular borders of at most 2 KB",
+    are_lines_packed};
+
+constexpr Path<PadPlan> kPaths[] = {
+    {"pad/seams",
+     {{"the processor has AVX-512", has_avx512},
+      kLargeResult,
+      kPackedLines,
+      {"rows are 64 to 640 bytes, and their borders at most 64", have_narrow_seams}},
+     pad_seams},
+    {"pad/packed", {kPackedResult, kPackedLines}, pad_packed},
+    {"pad/short_lines",
+     {{"lines are at most 24 elements, under 16 or more that are not padded", are_lines_short}},
+     pad_short_lines},
+    {"pad/streamed_lines",
+     {kLargeResult, {"lines are at least 512 bytes", are_lines_long}},
+     pad_streamed_lines},
+    {"pad/plain", {}, pad_plain},
+};
+
+}  // namespace
+
+Paths<PadPlan> pad_paths() { return kPaths; }
+
+}  // namespace cudml::cpu::CUDML_ISA

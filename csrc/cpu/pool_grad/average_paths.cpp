@@ -1,0 +1,103 @@
+// The paths of average pooling's gradient on the CPU, first choice first.
+#include "cpu/isa/families.h"
+#include "cpu/pool_grad/average_blocks.h"
+#include "cpu/pool_grad/average_gather.h"
+#include "cpu/pool_grad/average_pairs.h"
+#include "cpu/pool_grad/average_rows.h"
+#include "cpu/pool_grad/average_side_by_side.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Calls fn<T>() with T the plan's element type.
+template <class Fn>
+void with_type(const PoolGradPlan& plan, const Fn& fn) {
+  visit(plan.forward.dtype, FloatTypes{}, fn);
+}
+
+bool is_narrow(const PoolGradPlan& plan, const Machine&) {
+  return plan.forward.dtype != Dtype::float64;
+}
+
+/// float64 has the precision that longer sums are given.
+bool are_sums_short(const PoolGradPlan& plan, const Machine&) {
+  return plan.forward.dtype == Dtype::float64 || most_covers(plan.forward) <= kLongestChain;
+}
+
+bool has_wide_vectors(const PoolGradPlan&, const Machine&) { return kVectorBytes > 16; }
+
+bool has_rows(const PoolGradPlan& plan, const Machine&) { return AverageRows<float>::fits(plan); }
+
+bool has_pairs(const PoolGradPlan& plan, const Machine&) { return PairPlanes<float>::fits(plan); }
+bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
+bool has_neighbours(const PoolGradPlan& plan, const Machine&) { return has_lanes(plan); }
+
+void pairs(const PoolGradPlan& plan, const Arrays& a) {
+  with_type(plan, [&]<class T>() {
+    if constexpr (kVectorBytes > 16 && !std::is_same_v<T, double>)  // others are kept small
+      PairPlanes<T>(plan, static_cast<const T*>(a.second), static_cast<T*>(a.y)).run();
+  });
+}
+
+void rows(const PoolGradPlan& plan, const Arrays& a) {
+  with_type(plan, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>)  // which is rare, and a copy of all this
+      AverageRows<T>(plan, a.second, a.y).run();
+  });
+}
+
+void blocks(const PoolGradPlan& plan, const Arrays& a) {
+  with_type(plan, [&]<class T>() { AverageBlocks<T>(BlockShape(plan), a.second, a.y).run(); });
+}
+
+template <class T, class Sum>
+AverageGather<T, Sum> gather_of(const PoolGradPlan& plan, const Arrays& a) {
+  return {plan, plan.forward, static_cast<const T*>(a.second), static_cast<T*>(a.y)};
+}
+
+void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
+  with_type(plan, [&]<class T>() {
+    gather(LaneGather<T, Acc<T>>(gather_of<T, Acc<T>>(plan, a)), plan.compulsory_bytes());
+  });
+}
+
+void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
+  if (plan.forward.outputs() == 0) return;
+  with_type(plan, [&]<class T>() {
+    if (std::is_same_v<T, double> || most_covers(plan.forward) > kLongestChain)
+      gather(RowGather<T, double>(gather_of<T, double>(plan, a)), plan.compulsory_bytes());
+    else
+      gather(RowGather<T, Acc<T>>(gather_of<T, Acc<T>>(plan, a)), plan.compulsory_bytes());
+  });
+}
+
+constexpr Predicate<PoolGradPlan> kNarrow{"elements have at most 32 bits", is_narrow};
+constexpr Predicate<PoolGradPlan> kShort{"no element has more windows than one sum may join",
+                                         are_sums_short};
+constexpr Predicate<PoolGradPlan> kRows{
+    "rows are packed, and the windows along them are small and 1 apart, or pairs", has_rows};
+
+constexpr Path<PoolGradPlan> kPaths[] = {
+    {"pool_grad/average_pairs",
+     {{"the processor has AVX", has_wide_vectors},
+      kNarrow,
+      kShort,
+      kRows,
+      {"windows of two columns cover packed planes without gaps or overlap", has_pairs}},
+     pairs},
+    {"pool_grad/average_rows", {kNarrow, kShort, kRows}, rows},
+    {"pool_grad/average_blocks",
+     {kShort,
+      {"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
+     blocks},
+    {"pool_grad/average_side_by_side",
+     {kShort, {"8 planes or more lie side by side", has_neighbours}},
+     side_by_side},
+    {"pool_grad/average_gather", {}, one_by_one},
+};
+
+}  // namespace
+
+Paths<PoolGradPlan> average_pool_grad_paths() { return kPaths; }
+
+}  // namespace cudml::cpu::CUDML_ISA

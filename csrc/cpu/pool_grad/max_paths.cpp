@@ -1,0 +1,56 @@
+// The paths of max pooling's gradient on the CPU, first choice first.
+#include "cpu/isa/families.h"
+#include "cpu/pool_grad/max_blocks.h"
+#include "cpu/pool_grad/max_rows.h"
+#include "cpu/pool_grad/max_scatter.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
+bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
+
+void rows(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, RowTypes{}, [&]<class T>() { run_rows<T>(plan, a.x, a.second, a.y); });
+}
+
+void blocks(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{},
+        [&]<class T>() { MaxBlocks<T>(BlockShape(plan), a.x, a.second, a.y).run(); });
+}
+
+/// Winners come first, by the path that forward pooling takes for them.
+void scatter(const PoolGradPlan& plan, const Arrays& a) {
+  if (plan.forward.outputs() == 0) return;
+  Arrays winners;
+  winners.x = a.x;
+  winners.indices = a.workspace;
+  const Paths<PoolPlan> paths = winner_paths();
+  const int first = choose::first(paths, plan.forward, Machine{num_threads()});
+  paths[size_t(first)].run(plan.forward, winners);
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
+    if (std::is_same_v<T, double> || most_covers(plan.forward) > kLongestChain)
+      scatter_max<T, double>(plan, a.second, a.y, a.workspace);
+    else
+      scatter_max<T, Acc<T>>(plan, a.second, a.y, a.workspace);
+  });
+}
+
+constexpr Path<PoolGradPlan> kPaths[] = {
+    {"pool_grad/max_rows",
+     {{"windows are 3 x 3, 2 apart, on packed rows of a usual length and type, beginning at most "
+       "one column before them",
+       has_rows}},
+     rows},
+    {"pool_grad/max_blocks",
+     {{"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
+     blocks},
+    {"pool_grad/max_scatter", {}, scatter},
+};
+
+}  // namespace
+
+Paths<PoolGradPlan> max_pool_grad_paths() { return kPaths; }
+
+}  // namespace cudml::cpu::CUDML_ISA

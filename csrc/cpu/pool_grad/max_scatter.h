@@ -1,0 +1,153 @@
+// Gradient of max pooling by the winners of all windows, found first: each plane, or part of one,
+// is summed by one thread in the order of its windows.
+#pragma once
+
+#include "cpu/pool_grad/covers.h"
+#include "cpu/threads/arena.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Sums of the elements that a task owns; they stay in the first caches.
+constexpr int64_t kSums = 8192;
+constexpr int64_t kScatterLanes = 16;
+constexpr int64_t kWindows = 1 << 16;  // of a row that are gone through at a time
+
+/// How a plane of x is cut into ranges of neighbouring elements: a unit of the plane (all of it,
+/// one slice, one row) holds `per_unit` ranges of `length` elements, the last one shorter.
+struct Ranges {
+  int64_t unit, length, per_unit, count;
+};
+
+Ranges cut_plane(const PoolPlan& f, int64_t room) {
+  const int64_t row = f.axis[2].in, slice = row * f.axis[1].in, plane = slice * f.axis[0].in;
+  Ranges r{plane, plane, 1, 1};
+  if (plane > room) {
+    r.unit = slice <= room ? plane : row <= room ? slice : row;
+    r.length = slice <= room ? room / slice * slice : row <= room ? room / row * row : room;
+  }
+  r.per_unit = (r.unit + r.length - 1) / r.length;
+  r.count = plane / r.unit * r.per_unit;
+  return r;
+}
+
+template <class T, class Sum, class Index>
+class MaxScatter {
+ public:
+  MaxScatter(const PoolGradPlan& plan, const void* grad, void* result, const void* winners)
+      : plan_(plan),
+        f_(plan.forward),
+        lanes_(has_lanes(plan)),
+        space_(plane_tasks(plan, lanes_, kScatterLanes)),
+        ranges_(cut_plane(plan.forward, lanes_ ? kSums / kScatterLanes : kSums)),
+        grad_(static_cast<const T*>(grad)),
+        result_(static_cast<T*>(result)),
+        winners_(static_cast<const Index*>(winners)) {
+    space_.dim[kSpaceDim].size = ranges_.count;
+  }
+
+  void run() const {
+    parallel_for(space_.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      for_tasks(space_, begin, end, [&](const Task& task, int64_t) { scatter(task); });
+    });
+  }
+
+ private:
+  void scatter(const Task& task) const {
+    const int64_t range = task.space(0), unit = range / ranges_.per_unit * ranges_.unit;
+    const int64_t first = unit + range % ranges_.per_unit * ranges_.length;
+    const int64_t length = std::min(ranges_.length, unit + ranges_.unit - first);
+    const Room<Elements<Sum, kSums>> room;
+    Sum* const sums = room->at;
+    const int64_t n = lanes_ ? task.n : 1;
+    for (int64_t i = 0; i < length * n; ++i) sums[i] = 0;
+    Pace pace;
+    Reach reach[3];
+    reaches(first, first + length - 1, reach);
+    for (int64_t a = reach[0].first; a <= reach[0].last; ++a)
+      for (int64_t b = reach[1].first; b <= reach[1].last; ++b) {
+        const T* grad = grad_ + task.y + a * f_.y.space[0] + b * f_.y.space[1];
+        const Index* winners =
+            winners_ + task.indices + a * f_.indices.space[0] + b * f_.indices.space[1];
+        for (int64_t c = reach[2].first; c <= reach[2].last; c += kWindows) {
+          const Reach some{c, std::min(reach[2].last, c + kWindows - 1)};
+          pace.add((some.last - c + 1) * n);
+          if (lanes_)
+            add_lanes(grad, winners, some, uint64_t(first), uint64_t(length), n, sums);
+          else
+            add_row(grad, winners, some, uint64_t(first), uint64_t(length), sums);
+        }
+      }
+    store(task, first, length, sums);
+  }
+
+  /// The windows that can have winners among elements [first, last] of the plane.
+  void reaches(int64_t first, int64_t last, Reach* reach) const {
+    const int64_t row = f_.axis[2].in, slice = row * f_.axis[1].in;
+    const int64_t low[3] = {first / slice, first / row, first};
+    const int64_t high[3] = {last / slice, last / row, last};
+    for (int i = 0; i < 3; ++i) {
+      const PoolAxis& a = f_.axis[i];
+      const bool all = i > 0 && low[i - 1] != high[i - 1];
+      reach[i] = all ? reach_of(a, 0, a.in - 1) : reach_of(a, low[i] % a.in, high[i] % a.in);
+    }
+  }
+
+  void add_row(const T* grad, const Index* winners, Reach reach, uint64_t first, uint64_t length,
+               Sum* sums) const {
+    const int64_t step = f_.y.space[2], index_step = f_.indices.space[2];
+    for (int64_t c = reach.first; c <= reach.last; ++c) {
+      const uint64_t at = uint64_t(winners[c * index_step]) - first;
+      if (at < length) sums[at] += Sum(load_as_acc(grad[c * step]));
+    }
+  }
+
+  void add_lanes(const T* grad, const Index* winners, Reach reach, uint64_t first, uint64_t length,
+                 int64_t n, Sum* sums) const {
+    for (int64_t c = reach.first; c <= reach.last; ++c) {
+      const T* g = grad + c * f_.y.space[2];
+      const Index* w = winners + c * f_.indices.space[2];
+      for (int64_t i = 0; i < n; ++i) {
+        const uint64_t at = uint64_t(w[i * f_.indices.batch[1]]) - first;
+        if (at < length) sums[int64_t(at) * n + i] += Sum(load_as_acc(g[i * f_.y.batch[1]]));
+      }
+    }
+  }
+
+  void store(const Task& task, int64_t first, int64_t length, const Sum* sums) const {
+    const int64_t row = f_.axis[2].in, rows = f_.axis[1].in;
+    const int64_t n = lanes_ ? task.n : 1;
+    const PoolStrides& r = plan_.result;
+    for (int64_t p = first; p < first + length;) {
+      const int64_t c = p % row, b = p / row % rows, a = p / row / rows;
+      const int64_t run = std::min(row - c, first + length - p);
+      T* dst = result_ + task.x + a * r.space[0] + b * r.space[1] + c * r.space[2];
+      const Sum* src = sums + (p - first) * n;
+      if (!lanes_) store_sums<T>(dst, r.space[2], src, run);
+      for (int64_t i = 0; lanes_ && i < run; ++i)
+        store_sums<T>(dst + i * r.space[2], 1, src + i * n, n);
+      p += run;
+    }
+  }
+
+  const PoolGradPlan& plan_;
+  const PoolPlan& f_;
+  bool lanes_;
+  TaskSpace space_;
+  Ranges ranges_;
+  const T* grad_;
+  T* result_;
+  const Index* winners_;
+};
+
+template <class T, class Sum>
+void scatter_max(const PoolGradPlan& plan, const void* grad, void* result, const void* winners) {
+  if (plan.forward.index_dtype == Dtype::uint32)
+    MaxScatter<T, Sum, uint32_t>(plan, grad, result, winners).run();
+  else
+    MaxScatter<T, Sum, uint64_t>(plan, grad, result, winners).run();
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
