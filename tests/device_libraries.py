@@ -34,6 +34,7 @@ class Made:
     device: int = 0
     allocated: list[Any] = field(default_factory=list)
     entered: list[int] = field(default_factory=list)  # devices that were made current
+    written: list[Any] = field(default_factory=list)  # outputs it was told of
 
     def home(self, y: Any) -> np.ndarray:
         return y.home()
@@ -65,8 +66,24 @@ def torch_like(patch: pytest.MonkeyPatch) -> Made:
         device=lambda device: _on(made, device),
     )
     types = {name: dtype_of(name) for name in (*DTYPES, "bfloat16")}
+    undifferentiated = SimpleNamespace(tangent=None)
+    autograd = SimpleNamespace(
+        graph=SimpleNamespace(increment_version=made.written.append),
+        forward_ad=SimpleNamespace(unpack_dual=lambda tensor: undifferentiated),
+    )
+    functorch = SimpleNamespace(is_functorch_wrapped_tensor=lambda tensor: False)
+    kind.requires_grad, kind.layout = False, "strided"
     patch.setitem(
-        sys.modules, "torch", SimpleNamespace(empty_strided=empty_strided, cuda=cuda, **types)
+        sys.modules,
+        "torch",
+        SimpleNamespace(
+            empty_strided=empty_strided,
+            cuda=cuda,
+            autograd=autograd,
+            strided=kind.layout,
+            _C=SimpleNamespace(_functorch=functorch),
+            **types,
+        ),
     )
     return made
 

@@ -26,7 +26,9 @@ def normalize(**changes: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "digits", [memoryview(b"22"), array.array("b", b"22"), np.frombuffer(b"22", "S2")], ids=repr
+    "digits",
+    [memoryview(b"22"), array.array("b", b"22"), np.frombuffer(b"22", "S2")],
+    ids=["memoryview", "array", "bytes"],
 )
 def test_buffers_are_no_numbers(digits: Any) -> None:
     """Python's float() would read their bytes as digits."""

@@ -85,10 +85,12 @@ def test_out(library: Any) -> None:
         p = make(label, (2, 3, 4, 5))
         outputs = [library.to(y) for y in p.outputs()]
         library.allocated.clear()
+        library.written.clear()
         out = outputs[0] if len(outputs) == 1 else tuple(outputs)
         arrays = [library.to(a) for a in p.arrays.values()]
         result = getattr(_operators, p.op)(*arrays, *p.args, **p.kwargs, out=out)
         assert result is out and not library.allocated
+        assert library.written == (outputs if library.name == "PyTorch, CUDA" else [])
         assert [bits(library.home(y)) for y in outputs] == [bits(y) for y in wanted(p)]
 
 

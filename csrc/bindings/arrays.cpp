@@ -1,11 +1,13 @@
 // NumPy arrays to tensors and back; other libraries' go to exchange.h.
 #include "bindings/arrays.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <vector>
 
 #include "bindings/exchange.h"
+#include "bindings/imported.h"
 #include "bindings/libraries.h"
 #include "bindings/text.h"
 
@@ -36,25 +38,23 @@ Dims sizes_of(const char* op, const char* field, const py::array& array) {
 }
 
 /// Strides in elements, or nothing where they or the base are negative or no multiple of the item.
-std::optional<Dims> element_strides(const py::array& array, int64_t item) {
-  if (reinterpret_cast<uintptr_t>(array.data()) % item) return std::nullopt;
-  Dims strides;
-  for (py::ssize_t d = 0; d < array.ndim(); ++d) {
-    const int64_t bytes = array.shape(d) > 1 ? array.strides(d) : 0;
-    if (bytes < 0 || bytes % item) return std::nullopt;
-    strides.push_back(bytes / item);
+std::optional<Dims> element_strides(const NumpyMemory& memory, int64_t item) {
+  if (reinterpret_cast<uintptr_t>(memory.data()) % item) return std::nullopt;
+  Dims strides = memory.byte_strides();
+  for (int d = 0; d < strides.rank; ++d) {
+    if (strides[d] < 0 || strides[d] % item) return std::nullopt;
+    strides[d] /= item;
   }
   return strides;
 }
 
 /// The memory an array covers, reversed dimensions turned round.
-Footprint footprint_of_array(const py::array& array, const Dims& sizes, int64_t item) {
-  Footprint f{reinterpret_cast<uintptr_t>(array.data()), item, sizes, Dims::filled(sizes.rank, 0)};
+Footprint footprint_of_array(const NumpyMemory& memory, const Dims& sizes, int64_t item) {
+  Footprint f{reinterpret_cast<uintptr_t>(memory.data()), item, sizes, memory.byte_strides()};
   for (int d = 0; d < sizes.rank; ++d) {
-    if (sizes[d] <= 1) continue;
-    const int64_t stride = array.strides(d);
-    f.strides[d] = stride < 0 ? -stride : stride;
-    if (stride < 0) f.base += (sizes[d] - 1) * stride;
+    if (f.strides[d] >= 0) continue;
+    f.base += (sizes[d] - 1) * f.strides[d];
+    f.strides[d] = -f.strides[d];
   }
   return f;
 }
@@ -115,38 +115,83 @@ std::optional<Dtype> dtype_named(std::string_view name) {
 
 namespace {
 
-/// A packed copy in the memory order of `array`, by NumPy itself: a subclass's methods may give
-/// anything.
-py::array plain_copy(const py::array& array) {
-  constexpr int kEnsureCopy = 0x20;  // NPY_ARRAY_ENSURECOPY
-  const auto& numpy = py::detail::npy_api::get();
-  const int flags = kEnsureCopy | py::detail::npy_api::NPY_ARRAY_ENSUREARRAY_;
-  PyObject* const copy = numpy.PyArray_FromAny_(array.ptr(), nullptr, 0, 0, flags, nullptr);
-  if (!copy) throw py::error_already_set();
-  return py::reinterpret_steal<py::array>(copy);
+/// What repeats along a dimension, in elements that differ: one.
+Dims distinct_sizes(const Dims& sizes, const Dims& strides) {
+  Dims distinct = sizes;
+  for (int d = 0; d < sizes.rank; ++d)
+    if (strides[d] == 0) distinct[d] = std::min<int64_t>(sizes[d], 1);
+  return distinct;
+}
+
+/// Strides for a copy in the memory order of the array it is of, repeated where that is.
+Dims strides_of_copy(const char* op, const char* field, const Array& array) {
+  const Dims& steps = array.footprint.strides;
+  TensorDesc like{array.view.dtype, distinct_sizes(array.view.sizes, steps), steps};
+  TensorDesc copy{like.dtype, like.sizes, Dims::filled(like.rank(), 0)};
+  check_extent(op, field, copy);
+  copy.strides = strides_like(like.sizes, like);
+  for (int d = 0; d < like.rank(); ++d)
+    if (steps[d] == 0) copy.strides[d] = 0;
+  return copy.strides;
+}
+
+constexpr const char* kChanged =
+    ") has been changed by Python code that ran while the call read its arguments";
+
+/// What both sides of a call read of a NumPy array, strides apart.
+Array numpy_array(Call& call, const char* field, const char* name, py::handle object) {
+  py::array array = require_numpy(call.op, field, name, object);
+  call.settle({}, field, name);
+  Array result;
+  check(call.remembered.is_unchanged(array), call.op, ": ", field, " (", name, kChanged);
+  result.origin = NumpyMemory(array);
+  result.view.dtype = require_dtype(call.op, field, name, array);
+  result.view.sizes = sizes_of(call.op, field, array);
+  result.dtype = array.dtype();
+  result.view.data = const_cast<void*>(result.origin.data());
+  result.keep = std::move(array);
+  return result;
 }
 
 }  // namespace
 
 Array input_array(Call& call, const char* field, const char* name, py::handle object) {
   if (!py::isinstance<py::array>(object)) return foreign_array(call, field, name, object);
-  py::array array = require_numpy(call.op, field, name, object);
-  call.settle({}, field, name);
-  Array result;
-  result.view.dtype = require_dtype(call.op, field, name, array);
-  result.view.sizes = sizes_of(call.op, field, array);
-  result.dtype = array.dtype();
+  Array result = numpy_array(call, field, name, object);
   const auto item = int64_t(size_of(result.view.dtype));
-  result.footprint = footprint_of_array(array, result.view.sizes, item);
-  auto strides = element_strides(array, item);
-  if (!strides) {
-    array = plain_copy(array);
-    strides = element_strides(array, item);
-  }
-  result.view.strides = *strides;
-  result.view.data = const_cast<void*>(array.data());
-  result.keep = std::move(array);
+  result.footprint = footprint_of_array(result.origin, result.view.sizes, item);
+  const auto strides = element_strides(result.origin, item);
+  result.is_copy_due = !strides;
+  result.view.strides = strides ? *strides : strides_of_copy(call.op, field, result);
   return result;
+}
+
+void make_copy(const char* op, const char* field, const char* name, Array& input) {
+  if (!input.is_copy_due) return;
+  Pins pins;  // NumPy lets other threads run while it copies
+  pins.add(input.keep);
+  check_unchanged(op, field, name, input);
+  const Dims steps = input.origin.byte_strides();
+  TensorDesc distinct = input.view;
+  distinct.sizes = distinct_sizes(input.view.sizes, input.view.strides);
+  const auto dtype = py::reinterpret_borrow<py::dtype>(input.dtype);
+  const std::vector<py::ssize_t> shape(distinct.sizes.begin(), distinct.sizes.end());
+  const std::vector<py::ssize_t> strides(steps.begin(), steps.end());
+  const py::array from(dtype, shape, strides, input.origin.data(), input.keep);
+  py::array copy = strided_array(dtype, distinct);
+  if (py::detail::npy_api::get().PyArray_CopyInto_(copy.ptr(), from.ptr()) < 0)
+    throw py::error_already_set();
+  input.view.data = copy.mutable_data();
+  input.keep = std::move(copy);
+  input.origin = {};
+  input.is_copy_due = false;
+}
+
+void check_unchanged(const char* op, const char* field, const char* name, const Array& array) {
+  const bool is_unchanged = array.origin        ? array.origin.is_unchanged()
+                            : array.is_borrowed ? is_as_borrowed(array)
+                                                : true;
+  check(is_unchanged, op, ": ", field, " (", name, kChanged);
 }
 
 Array output_array(Call& call, const char* field, const char* name, py::handle object) {
@@ -155,19 +200,13 @@ Array output_array(Call& call, const char* field, const char* name, py::handle o
     if (array.lease) array.is_read_only |= is_immutable(object);
     return array;
   }
-  const py::array array = require_numpy(call.op, field, name, object);
-  call.settle({}, field, name);
-  Array result;
-  result.view.dtype = require_dtype(call.op, field, name, array);
-  result.view.sizes = sizes_of(call.op, field, array);
-  result.view.data = const_cast<void*>(array.data());
-  if (const auto strides = element_strides(array, int64_t(size_of(result.view.dtype)))) {
+  Array result = numpy_array(call, field, name, object);
+  const auto item = int64_t(size_of(result.view.dtype));
+  if (const auto strides = element_strides(result.origin, item)) {
     result.view.strides = *strides;
     result.footprint = footprint_of(result.view);
   }
-  result.is_read_only = !array.writeable();
-  result.dtype = array.dtype();
-  result.keep = array;
+  result.is_read_only = !py::reinterpret_borrow<py::array>(object).writeable();
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "bindings/call.h"
+#include "bindings/memory.h"
 #include "core/layout.h"
 #include "core/tensor.h"
 
@@ -17,16 +18,21 @@ namespace cudml::bindings {
 namespace py = pybind11;
 
 /// An array as the operators see it. `keep` owns the memory behind `view`: the caller's array, or
-/// the copy that D-TEN-7 asks for. `footprint` is always of the caller's own memory.
+/// the copy that D-TEN-7 asks for, once it is made. `footprint` is always of the caller's own
+/// memory.
 struct Array {
   TensorView view;
   Footprint footprint;
   py::object keep;
   py::object dtype;             // NumPy's, of a NumPy array
+  NumpyMemory origin;           // likewise, of the caller's
   py::handle source;            // the array itself where it is another library's
   std::shared_ptr<void> lease;  // of memory that another library exported
+  py::object storage;           // torch's, behind the lease
+  bool is_copy_due = false;     // `view` is the copy that `make_copy` is yet to make
   bool is_read_only = false;
   bool is_copy = false;      // the exporter copied, so that nobody sees what is written
+  bool is_borrowed = false;  // by its type's exchange table, without a lease
   bool is_exported = false;  // `keep` is an ExportedMemory that a library is to import
 };
 
@@ -39,8 +45,16 @@ std::optional<Dtype> dtype_named(std::string_view name);
 
 /// `name` is the Python argument, `field` DirectML's name. TypeError for what is no array or has an
 /// element type the library lacks. Negative or odd strides and odd bases of NumPy arrays are copied
-/// (D-TEN-7), of others refused.
+/// (D-TEN-7), of others refused. Nothing is copied before `make_copy`.
 Array input_array(Call& call, const char* field, const char* name, py::handle object);
+
+/// Copies an input that must be, each of its distinct elements once. To be called when a call is
+/// accepted.
+void make_copy(const char* op, const char* field, const char* name, Array& input);
+
+/// Refuses an array whose memory the caller's own Python code has moved or freed since it was read.
+/// Calls nothing of Python's; to be called after everything that does.
+void check_unchanged(const char* op, const char* field, const char* name, const Array& array);
 
 /// The caller's output as it is, its address and strides taken in place. Without strides where
 /// they are negative or odd.

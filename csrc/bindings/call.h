@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "bindings/memory.h"
 #include "cuda/choose.h"
 
 namespace cudml::bindings {
@@ -55,6 +56,7 @@ class Call {
 
   const char* op;
   Place place;
+  Remembered remembered;
   void* stream = nullptr;  // cudaStream_t; null is the legacy default stream
   py::handle library;      // the first array, where it is not NumPy's
 

@@ -8,6 +8,7 @@
 #include "bindings/exchange.h"
 #include "bindings/explain.h"
 #include "bindings/imported.h"
+#include "bindings/libraries.h"
 #include "bindings/text.h"
 
 namespace cudml::bindings {
@@ -45,13 +46,7 @@ Array checked_input(Call& call, const Tensor& tensor, const char* name, py::hand
   Array array = input_array(call, tensor.field, name, object);
   check_against(call.op, tensor, array.view);
   check_strides(call.op, tensor, array, object);
-  if (array.source || array.keep.ptr() == object.ptr()) return array;
-  // Copied because its address is odd; the plan needs the copy at the descriptor's strides.
-  py::array copy = strided_array(py::reinterpret_borrow<py::dtype>(array.dtype), tensor.desc);
-  py::module_::import("numpy").attr("copyto")(copy, array.keep);
-  const Footprint footprint = array.footprint;
-  array = view_of(std::move(copy), tensor.desc);
-  array.footprint = footprint;
+  if (array.is_copy_due) array.view.strides = tensor.desc.strides;  // its address alone is odd
   return array;
 }
 
@@ -262,6 +257,24 @@ void CompiledOperator::allocate(Call& call, const std::vector<Array>& inputs,
   }
 }
 
+namespace {
+
+bool is_numpy(const PyTypeObject* type) {
+  return type == reinterpret_cast<PyTypeObject*>(py::detail::npy_api::get().PyArray_Type_);
+}
+
+/// What may run Python code before the addresses of another library's arrays are taken: whether all
+/// are read as they lie, and that its outputs are to be written.
+bool are_ready(std::span<PyObject* const> inputs, std::span<PyObject* const> outputs) {
+  for (const auto& arrays : {inputs, outputs})
+    for (PyObject* const array : arrays)
+      if (!is_read_as_it_lies(array)) return false;
+  for (PyObject* const array : outputs) tell_written(array);
+  return true;
+}
+
+}  // namespace
+
 /// Whether the call is one on the CPU with arrays that are the descriptor's beyond doubt, `out`
 /// among them, and apart from each other. Everything else is looked at carefully.
 bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operands) const {
@@ -270,19 +283,22 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
     return false;
   void *inputs[kMostInputs], *outputs[kMostOutputs];
   PyTypeObject* const type = Py_TYPE(arguments.inputs[0]);  // of one library
-  for (size_t i = 0; i < inputs_.size(); ++i)
-    if (Py_TYPE(arguments.inputs[i]) != type ||
-        !(inputs[i] = inputs_[i].address_in(arguments.inputs[i])))
-      return false;
   PyObject* const out = arguments.out.ptr();
   const bool is_pair = PyTuple_CheckExact(out);
   if (is_pair != (outputs_.size() > 1) ||
       (is_pair && size_t(PyTuple_GET_SIZE(out)) != outputs_.size()))
     return false;
-  for (size_t o = 0; o < outputs_.size(); ++o) {
-    PyObject* const array = is_pair ? PyTuple_GET_ITEM(out, o) : out;
-    if (Py_TYPE(array) != type || !(outputs[o] = outputs_[o].address_in(array))) return false;
-  }
+  PyObject* const first_out = is_pair ? PyTuple_GET_ITEM(out, 0) : out;
+  const std::span<PyObject* const> outs =
+      is_pair ? std::span(PySequence_Fast_ITEMS(out), outputs_.size()) : std::span(&first_out, 1);
+  for (const auto& arrays : {arguments.inputs, outs})
+    for (PyObject* const array : arrays)
+      if (Py_TYPE(array) != type) return false;
+  if (!is_numpy(type) && !are_ready(arguments.inputs, outs)) return false;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (!(inputs[i] = inputs_[i].address_in(arguments.inputs[i]))) return false;
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    if (!(outputs[o] = outputs_[o].address_in(outs[o]))) return false;
   const auto are_apart = [](const Slot& a, void* at_a, const Slot& b, void* at_b) {
     const auto p = reinterpret_cast<uintptr_t>(at_a), q = reinterpret_cast<uintptr_t>(at_b);
     return p + a.span <= q || q + b.span <= p;
@@ -296,14 +312,41 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
   return true;
 }
 
+/// What an accepted call still needs. The arrays are looked at last, after everything that may run
+/// Python code: their addresses hold from here on.
+void CompiledOperator::make_ready(std::vector<Array>& inputs, const std::vector<Array>& outputs,
+                                  bool are_outputs_given, const Workspace& workspace,
+                                  Pins& pins) const {
+  for (const Array& output : outputs)
+    if (are_outputs_given && output.source) tell_written(output.source);
+  workspace.tell_written();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    make_copy(op(), inputs_[i].tensor->field, kInputNames[i], inputs[i]);
+  if (program_.lets_others_run()) {
+    for (const std::vector<Array>* arrays : {&std::as_const(inputs), &outputs})
+      for (const Array& array : *arrays) pins.add(array.keep);
+    workspace.pin(pins);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    check_unchanged(op(), inputs_[i].tensor->field, kInputNames[i], inputs[i]);
+  for (size_t o = 0; o < outputs.size(); ++o)
+    check_unchanged(op(), outputs_[o].tensor->field, kOutputNames[o], outputs[o]);
+  workspace.check_unchanged(op());
+}
+
 py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
   Call call(op(), arguments.stream, place_);
   call.check_stream();
-  const std::vector<Array> inputs = read_inputs(call, arguments.inputs);
+  for (PyObject* const array : arguments.inputs) call.remembered.add(array);
+  for (const py::handle object : {arguments.out, arguments.workspace}) call.remembered.add(object);
+  std::vector<Array> inputs = read_inputs(call, arguments.inputs);
   std::vector<Array> outputs = read_outputs(call, arguments.out);
   const Workspace workspace(call, arguments.workspace, workspace_bytes());
   check_overlap(inputs, outputs, workspace);
+  const bool is_given = !arguments.out.is_none();
   allocate(call, inputs, outputs);
+  Pins pins;
+  make_ready(inputs, outputs, is_given, workspace, pins);
   void *from[kMostInputs], *to[kMostOutputs];
   for (size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i].view.data;
   for (size_t o = 0; o < outputs.size(); ++o) to[o] = outputs[o].view.data;
@@ -313,8 +356,22 @@ py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
   return outputs.size() == 1 ? y : py::make_tuple(y, finished(call, outputs[1]));
 }
 
+namespace {
+
+/// Before addresses are taken: making a reference may run Python code, too.
+void pin(const CallArguments& arguments, Pins& pins) {
+  for (PyObject* const array : arguments.inputs) pins.add(array);
+  if (!PyTuple_Check(arguments.out.ptr())) return pins.add(arguments.out);
+  for (Py_ssize_t o = 0; o < PyTuple_GET_SIZE(arguments.out.ptr()); ++o)
+    pins.add(PyTuple_GET_ITEM(arguments.out.ptr(), o));
+}
+
+}  // namespace
+
 py::object CompiledOperator::call(const CallArguments& arguments) {
   Operands operands;
+  Pins pins;
+  if (program_.lets_others_run() && !place_.is_cuda()) pin(arguments, pins);
   if (!is_plain(arguments, operands)) return call_carefully(arguments);
   run(Call(op(), arguments.stream, place_), operands, nullptr);
   return py::reinterpret_borrow<py::object>(arguments.out);

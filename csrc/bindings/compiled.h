@@ -59,6 +59,8 @@ class CompiledOperator {
                      const Workspace& workspace) const;
   Operands operands_of(std::span<void* const> inputs, std::span<void* const> outputs) const;
   void run(const Call& call, const Operands& operands, void* workspace);
+  void make_ready(std::vector<Array>& inputs, const std::vector<Array>& outputs,
+                  bool are_outputs_given, const Workspace& workspace, Pins& pins) const;
   py::object call_carefully(const CallArguments& arguments);
 
   std::shared_ptr<const directml::Lowered> lowered_;

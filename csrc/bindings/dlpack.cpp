@@ -2,6 +2,7 @@
 #include "bindings/dlpack.h"
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -72,6 +73,17 @@ Place place_reported(const Argument& at, py::handle object) {
   return place_of_dlpack(at, {*type, *device});
 }
 
+/// Runs a tensor's deleter when nobody needs it any more, at once where there is no memory for
+/// that.
+template <class Managed>
+std::shared_ptr<Managed> owned(Managed* managed) {
+  return std::shared_ptr<Managed>(managed, [](Managed* m) {
+    if (!m->deleter) return;
+    const py::error_scope pending;  // a deleter may run Python code
+    m->deleter(m);
+  });
+}
+
 /// Takes a capsule's tensor; from here on its deleter runs once, whatever happens: the capsule is
 /// renamed first, because an owner that finds no memory for itself runs the deleter as well.
 template <class Managed>
@@ -109,12 +121,30 @@ bool is_negated(py::handle object) {
   return found.ptr() == Py_True;
 }
 
-/// Torch refuses a capsule for such an array; its table does not ask.
-bool requires_gradient(py::handle object) {
+/// Whether tensors may have tangents of forward-mode differentiation now, which no protocol says.
+bool is_in_forward_mode() {
+  static PyObject* const module_name = PyUnicode_InternFromString("torch.autograd.forward_ad");
+  static PyObject* const level_name = PyUnicode_InternFromString("_current_level");
+  static PyObject* module = nullptr;  // kept for the life of the process
+  if (!module) module = PyImport_GetModule(module_name);
+  if (!module) return PyErr_Clear(), false;
+  PyObject* const level = PyDict_GetItemWithError(PyModule_GetDict(module), level_name);
+  return level && PyLong_Check(level) && PyLong_AsLong(level) >= 0;
+}
+
+/// Whether torch might record what is done with an array: it refuses a capsule then, its table does
+/// not ask.
+bool is_tracked(py::handle object) {
   static PyObject* const name = PyUnicode_InternFromString("requires_grad");
   const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttr(object.ptr(), name));
   if (!found) forget_exception();
-  return found.ptr() == Py_True;
+  return found.ptr() == Py_True || is_in_forward_mode();
+}
+
+/// Refuses what the array's library knows cannot be taken.
+void refuse_unfit(const Argument& at, py::handle object) {
+  const std::string why = reason_to_refuse(object);
+  at.require(why.empty(), why);
 }
 
 void refuse_negated(const Argument& at, py::handle object) {
@@ -132,6 +162,7 @@ Array capsule_array(const Argument& at, py::handle object) {
     Array result = import_tensor(at, owner->tensor, place, object);
     result.is_read_only = owner->flags & dlpack::kReadOnly;
     result.is_copy = owner->flags & dlpack::kIsCopied;
+    result.storage = storage_of(object);
     result.lease = std::move(owner);
     return result;
   }
@@ -139,15 +170,26 @@ Array capsule_array(const Argument& at, py::handle object) {
              "has a __dlpack__ that gives ", text_of(capsule), "; it must be a fresh capsule");
   auto owner = take<dlpack::Managed>(capsule.ptr());
   Array result = import_tensor(at, owner->tensor, place, object);
+  result.storage = storage_of(object);
   result.lease = std::move(owner);
   return result;
 }
 
 // ---- exchange tables ----
 
+/// torch.nn.Parameter, a tensor with another name.
+bool is_parameter(const PyTypeObject* type) {
+  const auto module = py::reinterpret_borrow<py::object>(
+      type->tp_dict ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr);
+  return std::string_view(type->tp_name) == "Parameter" && module &&
+         PyUnicode_Check(module.ptr()) &&
+         PyUnicode_CompareWithASCIIString(module.ptr(), "torch.nn.parameter") == 0;
+}
+
 /// The table that a type itself has, and not a base of it: classes derived from an array may hold
 /// anything.
 const dlpack::ExchangeTable* read_table(PyTypeObject* type) {
+  if (is_parameter(type)) type = type->tp_base;
   if (!type->tp_dict) return nullptr;
   for (const char* name : dlpack::ExchangeTable::kAttributes) {
     PyObject* capsule = PyDict_GetItemString(type->tp_dict, name);
@@ -191,12 +233,14 @@ std::optional<Array> table_array(const Argument& at, py::handle object) {
     return std::nullopt;
   }
   if (!tensor.data) return std::nullopt;  // empty, or without memory: likewise
-  at.require(!requires_gradient(object), "requires a gradient; pass its detach()");
-  refuse_negated(at, object);
   const Place place = place_of_dlpack(at, tensor.device);
+  Array result = import_tensor(at, tensor, place, object);  // before Python code can change it
+  result.is_borrowed = true;
+  if (is_tracked(object)) refuse_unfit(at, object);
+  refuse_negated(at, object);
   at.call.settle(place, at.field, at.name, object);
   if (place.is_cuda()) order_after_current(at, *table, place);
-  return import_tensor(at, tensor, place, object);
+  return result;
 }
 
 }  // namespace
@@ -205,31 +249,66 @@ std::optional<Array> dlpack_array(const Argument& at, py::handle object) {
   if (std::optional<Array> array = table_array(at, object)) return array;
   if (!attribute(object, "__dlpack__") || !attribute(object, "__dlpack_device__"))
     return std::nullopt;
+  refuse_unfit(at, object);
   refuse_negated(at, object);
   return capsule_array(at, object);
 }
 
-void* address_by_table(py::handle object, const TensorDesc& desc) {
+namespace {
+
+/// Whether memory is described as having exactly these sizes, strides and element type.
+bool is_of(const dlpack::Tensor& tensor, const TensorDesc& desc) {
+  const dlpack::DataType type = dlpack::type_of(desc.dtype);
+  if (tensor.ndim != desc.rank() || tensor.dtype.code != type.code ||
+      tensor.dtype.bits != type.bits || tensor.dtype.lanes != type.lanes)
+    return false;
+  bool same = tensor.strides, is_empty = false;
+  for (int d = 0; d < desc.rank(); ++d) {
+    if (tensor.shape[d] != desc.sizes[d]) return false;
+    is_empty |= desc.sizes[d] == 0;
+    same = same && (desc.sizes[d] <= 1 || tensor.strides[d] == desc.strides[d]);
+  }
+  return same || is_empty;
+}
+
+/// What the exchange table of its type says of an array; without memory where it says nothing.
+dlpack::Tensor described_by_table(py::handle object) {
   const dlpack::ExchangeTable* table = table_of(Py_TYPE(object.ptr()));
   dlpack::Tensor tensor{};
-  if (!table) return nullptr;
-  if (table->borrow(object.ptr(), &tensor) != 0) {
+  if (table && table->borrow(object.ptr(), &tensor) != 0) {
     forget_exception();
-    return nullptr;
+    return {};
   }
-  const dlpack::DataType type = dlpack::type_of(desc.dtype);
-  const bool is_same = tensor.device.type == dlpack::kCpu && tensor.ndim == desc.rank() &&
-                       tensor.dtype.code == type.code && tensor.dtype.bits == type.bits &&
-                       tensor.dtype.lanes == type.lanes && tensor.strides && tensor.data;
-  for (int d = 0; is_same && d < desc.rank(); ++d)
-    if (tensor.shape[d] != desc.sizes[d] ||
-        (desc.sizes[d] != 1 && tensor.strides[d] != desc.strides[d]))
-      return nullptr;
-  char* address = static_cast<char*>(tensor.data) + tensor.byte_offset;
-  const bool is_plain = is_same &&
-                        reinterpret_cast<uintptr_t>(address) % size_of(desc.dtype) == 0 &&
-                        !requires_gradient(object) && !is_negated(object);
-  return is_plain ? address : nullptr;
+  return tensor;
+}
+
+char* first_element(const dlpack::Tensor& tensor) {
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
+}  // namespace
+
+bool is_as_borrowed(const Array& array) {
+  const dlpack::Tensor now = described_by_table(array.source);
+  return first_element(now) == array.view.data && is_of(now, array.view);
+}
+
+py::object storage_of(py::handle array) {
+  static PyObject* const name = PyUnicode_InternFromString("untyped_storage");
+  auto storage = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(array.ptr(), name));
+  if (!storage) forget_exception();
+  return storage;
+}
+
+bool is_read_as_it_lies(py::handle object) {
+  return !table_of(Py_TYPE(object.ptr())) || (!is_tracked(object) && !is_negated(object));
+}
+
+void* address_by_table(py::handle object, const TensorDesc& desc) {
+  const dlpack::Tensor tensor = described_by_table(object);
+  if (!tensor.data || tensor.device.type != dlpack::kCpu || !is_of(tensor, desc)) return nullptr;
+  char* address = first_element(tensor);
+  return reinterpret_cast<uintptr_t>(address) % size_of(desc.dtype) ? nullptr : address;
 }
 
 std::optional<Array> allocated_by_table(const Call& call, py::handle like, const TensorDesc& desc) {

@@ -44,9 +44,20 @@ py::object attribute(py::handle object, const char* name);
 /// nothing from any other.
 std::optional<Array> dlpack_array(const Argument& at, py::handle object);
 
+/// Whether an array's elements are what its memory holds, and nobody records what is done with
+/// them. May run Python code, for arrays whose type has an exchange table only.
+bool is_read_as_it_lies(py::handle object);
+
 /// Where an array of the CPU begins that its type's exchange table describes as exactly this
-/// tensor; null for all others, which may be as good.
+/// tensor; null for all others, which may be as good. Calls nothing of Python's.
 void* address_by_table(py::handle object, const TensorDesc& desc);
+
+/// Whether the exchange table still describes a borrowed array as it did.
+bool is_as_borrowed(const Array& array);
+
+/// What owns the memory of torch's tensors, and `set_` exchanges: neither a tensor nor its capsule
+/// keeps it. Nothing of other arrays.
+py::object storage_of(py::handle array);
 
 /// A new array of `like`'s library by the exchange table of its type, where there is one and `desc`
 /// is packed memory of the CPU.

@@ -69,8 +69,8 @@ void Invocation::check_arrays() const {
 }
 
 Operands Invocation::operands() const {
-  const auto data = [](const NamedInput& input) {
-    return input.array ? input.array->view.data : nullptr;
+  const auto data = [](const NamedInput& input) -> void* {
+    return input.array && !input.array->is_copy_due ? input.array->view.data : nullptr;
   };
   return {data(inputs_[0]), data(inputs_[1]), data(inputs_[2]), outputs_[0].array.view.data,
           outputs_[1].array.view.data};
@@ -81,6 +81,24 @@ void Invocation::allocate(const PlannedCall& planned) {
   for (int o = output_count_ - 1; o >= 0; --o)  // indices first: their type may be refused
     if (!outputs_[o].is_given)
       outputs_[o].array = new_array(call_, outputs_[o].field, like, planned.outputs[o]);
+}
+
+/// What an accepted call still needs. The arrays are looked at last, after everything that may run
+/// Python code: their addresses hold from here on.
+void Invocation::make_ready(const Program& program, Pins& pins) {
+  for (int o = 0; o < output_count_; ++o)
+    if (outputs_[o].is_given && outputs_[o].array.source) tell_written(outputs_[o].array.source);
+  for (const NamedInput& input : inputs_)
+    if (input.array) make_copy(call_.op, input.field, input.name, *input.array);
+  if (program.lets_others_run()) {
+    for (const NamedInput& input : inputs_)
+      if (input.array) pins.add(input.array->keep);
+    for (int o = 0; o < output_count_; ++o) pins.add(outputs_[o].array.keep);
+  }
+  for (const NamedInput& input : inputs_)
+    if (input.array) check_unchanged(call_.op, input.field, input.name, *input.array);
+  for (int o = 0; o < output_count_; ++o)
+    check_unchanged(call_.op, outputs_[o].field, outputs_[o].name, outputs_[o].array);
 }
 
 void Invocation::log(const PlannedCall& planned) const {
@@ -96,6 +114,8 @@ void Invocation::log(const PlannedCall& planned) const {
 py::object Invocation::run_planned(const PlannedCall& planned, py::handle out) {
   check_arrays();
   allocate(planned);
+  Pins pins;
+  make_ready(planned.program, pins);
   if (is_logging()) log(planned);
   planned.program.run(call_, operands());
   if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);

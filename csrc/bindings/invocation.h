@@ -10,10 +10,10 @@
 
 namespace cudml::bindings {
 
-/// An input under DirectML's name; null where it is absent.
+/// An input under DirectML's name and Python's; null where it is absent.
 struct NamedInput {
-  const char* field = "";
-  const Array* array = nullptr;
+  const char *field = "", *name = "";
+  Array* array = nullptr;
 };
 
 /// x, then a gradient or the scale, then the bias.
@@ -65,6 +65,7 @@ class Invocation {
   void check_arrays() const;
   Operands operands() const;
   void allocate(const PlannedCall& planned);
+  void make_ready(const Program& program, Pins& pins);
   void log(const PlannedCall& planned) const;
   py::object run_planned(const PlannedCall& planned, py::handle out);
 

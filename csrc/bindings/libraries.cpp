@@ -1,6 +1,8 @@
 // Calls into cudml._libraries, which is imported when the first foreign array is seen.
 #include "bindings/libraries.h"
 
+#include <utility>
+
 #include "bindings/text.h"
 #include "cuda/device.h"
 
@@ -29,6 +31,20 @@ py::object device_number(Place place) {
 
 std::string library_name(py::handle array) {
   return array ? utf8(function("name_of")(array)) : "numpy";
+}
+
+std::string reason_to_refuse(py::handle array) { return utf8(function("reason_to_refuse")(array)); }
+
+void tell_written(py::handle array) {
+  static PyTypeObject* known = nullptr;  // the type that asked last; it is kept alive
+  static PyObject* hook = nullptr;       // what its library wants to be called with, or None
+  if (PyTypeObject* const type = Py_TYPE(array.ptr()); type != known) {
+    PyObject* const found = function("written_hook")(array).release().ptr();
+    Py_XDECREF(std::exchange(hook, found));
+    Py_INCREF(reinterpret_cast<PyObject*>(type));
+    Py_XDECREF(reinterpret_cast<PyObject*>(std::exchange(known, type)));
+  }
+  if (hook != Py_None) py::reinterpret_borrow<py::object>(hook)(array);
 }
 
 bool is_immutable(py::handle array) { return function("is_immutable")(array).ptr() == Py_True; }

@@ -13,6 +13,12 @@ namespace cudml::bindings {
 /// What the library of an array is called, empty where it is not known; without an array, NumPy.
 std::string library_name(py::handle array);
 
+/// Why the library of an array knows that it cannot be taken, empty where it knows of nothing.
+std::string reason_to_refuse(py::handle array);
+
+/// Tells the library of an output that it is written, where it wants to know.
+void tell_written(py::handle array);
+
 /// Whether nobody may write into the arrays of a library, whatever they are exported as.
 bool is_immutable(py::handle array);
 

@@ -46,12 +46,12 @@ std::pair<py::object, py::object> pair_of(const char* op, py::handle out) {
 }
 
 /// A pooling, with indices where they have a type.
-py::object pool(Call& call, const PoolDesc& desc, const Array& x, std::optional<Dtype> index_type,
+py::object pool(Call& call, const PoolDesc& desc, Array& x, std::optional<Dtype> index_type,
                 py::handle out) {
   call.pooled_axes = &desc.axes;
   py::object out_y = py::reinterpret_borrow<py::object>(out), out_indices = py::none();
   if (index_type && !out.is_none()) std::tie(out_y, out_indices) = pair_of(call.op, out);
-  Invocation invocation(call, {{"InputTensor", &x}});
+  Invocation invocation(call, {{"InputTensor", "x", &x}});
   invocation.key().add(desc);
   invocation.add_output("OutputTensor", "out", out_y);
   if (index_type) {
@@ -70,7 +70,7 @@ py::object max_pooling(Call& call, py::handle x, py::handle window_size, py::han
                        py::handle start_padding, py::handle end_padding, py::handle dilations,
                        py::handle return_indices, py::handle index, py::handle output_sizes,
                        py::handle axes, py::handle out) {
-  const Array input = input_array(call, "InputTensor", "x", x);
+  Array input = input_array(call, "InputTensor", "x", x);
   call.check_stream();
   PoolDesc desc = pool_desc(call.op, PoolKind::max, input.view.rank(),
                             {window_size, strides, start_padding, end_padding, dilations, axes});
@@ -84,7 +84,7 @@ py::object average_pooling(Call& call, py::handle x, py::handle window_size, py:
                            py::handle start_padding, py::handle end_padding, py::handle dilations,
                            py::handle include_padding, py::handle output_sizes, py::handle axes,
                            py::handle out) {
-  const Array input = input_array(call, "InputTensor", "x", x);
+  Array input = input_array(call, "InputTensor", "x", x);
   call.check_stream();
   PoolDesc desc = pool_desc(call.op, PoolKind::average, input.view.rank(),
                             {window_size, strides, start_padding, end_padding, dilations, axes});
@@ -96,7 +96,7 @@ py::object average_pooling(Call& call, py::handle x, py::handle window_size, py:
 py::object lp_pooling(Call& call, py::handle x, py::handle window_size, py::handle strides,
                       py::handle start_padding, py::handle end_padding, py::handle dilations,
                       py::handle p, py::handle output_sizes, py::handle axes, py::handle out) {
-  const Array input = input_array(call, "InputTensor", "x", x);
+  Array input = input_array(call, "InputTensor", "x", x);
   call.check_stream();
   PoolDesc desc = pool_desc(call.op, PoolKind::lp, input.view.rank(),
                             {window_size, strides, start_padding, end_padding, dilations, axes});
@@ -106,11 +106,10 @@ py::object lp_pooling(Call& call, py::handle x, py::handle window_size, py::hand
 }
 
 /// Both gradients; `x` is null for average pooling.
-py::object gradient(Call& call, const PoolGradDesc& desc, const Array* x, const Array& grad,
-                    py::handle out) {
+py::object gradient(Call& call, const PoolGradDesc& desc, Array* x, Array& grad, py::handle out) {
   call.pooled_axes = &desc.forward.axes;
   const TensorDesc& like = x ? x->view : grad.view;
-  Invocation invocation(call, {{"InputTensor", x}, {"InputGradientTensor", &grad}});
+  Invocation invocation(call, {{"InputTensor", "x", x}, {"InputGradientTensor", "grad", &grad}});
   invocation.key().add(desc);
   invocation.add_output("OutputGradientTensor", "out", out);
   return invocation.run(out, [&] {
@@ -122,8 +121,8 @@ py::object gradient(Call& call, const PoolGradDesc& desc, const Array* x, const 
 py::object max_pooling_grad(Call& call, py::handle x, py::handle grad, py::handle window_size,
                             py::handle strides, py::handle start_padding, py::handle end_padding,
                             py::handle dilations, py::handle axes, py::handle out) {
-  const Array input = input_array(call, "InputTensor", "x", x);
-  const Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
+  Array input = input_array(call, "InputTensor", "x", x);
+  Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
   call.check_stream();
   PoolGradDesc desc;
   desc.forward = pool_desc(call.op, PoolKind::max, input.view.rank(),
@@ -137,7 +136,7 @@ py::object average_pooling_grad(Call& call, py::handle grad, py::handle input_si
                                 py::handle start_padding, py::handle end_padding,
                                 py::handle dilations, py::handle include_padding, py::handle axes,
                                 py::handle out) {
-  const Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
+  Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
   call.check_stream();
   const int rank = incoming.view.rank();
   PoolGradDesc desc;
@@ -151,7 +150,7 @@ py::object average_pooling_grad(Call& call, py::handle grad, py::handle input_si
 
 py::object padding(Call& call, py::handle x, py::handle start_padding, py::handle end_padding,
                    py::handle mode, py::handle value, py::handle out) {
-  const Array input = input_array(call, "InputTensor", "x", x);
+  Array input = input_array(call, "InputTensor", "x", x);
   call.check_stream();
   const int rank = input.view.rank();
   PadDesc desc;
@@ -160,7 +159,7 @@ py::object padding(Call& call, py::handle x, py::handle start_padding, py::handl
   desc.end_padding = whole_numbers(call.op, "EndPadding", end_padding, rank, kPaddingRange);
   set_modes(desc, mode, rank);
   if (desc.has_constant(rank)) desc.value = constant_value(call.op, value, input.view.dtype);
-  Invocation invocation(call, {{"InputTensor", &input}});
+  Invocation invocation(call, {{"InputTensor", "x", &input}});
   invocation.key().add(desc, rank);
   invocation.add_output("OutputTensor", "out", out);
   return invocation.run(out, [&] {
@@ -173,7 +172,7 @@ py::object mean_variance_normalization(Call& call, py::handle x, py::handle scal
                                        py::handle axes, py::handle use_mean,
                                        py::handle use_variance, py::handle epsilon,
                                        py::handle fused, py::handle out) {
-  const Array input = input_array(call, "InputTensor", "x", x);
+  Array input = input_array(call, "InputTensor", "x", x);
   std::optional<Array> scales, biases;
   if (!scale.is_none()) scales = input_array(call, "ScaleTensor", "scale", scale);
   if (!bias.is_none()) biases = input_array(call, "BiasTensor", "bias", bias);
@@ -185,9 +184,9 @@ py::object mean_variance_normalization(Call& call, py::handle x, py::handle scal
   desc.use_variance = flag(call.op, "UseVariance", use_variance);
   desc.epsilon = real_number(call.op, "Epsilon", epsilon);
   desc.activation = activation(call.op, fused);
-  Invocation invocation(call, {{"InputTensor", &input},
-                               {"ScaleTensor", scales ? &*scales : nullptr},
-                               {"BiasTensor", biases ? &*biases : nullptr}});
+  Invocation invocation(call, {{"InputTensor", "x", &input},
+                               {"ScaleTensor", "scale", scales ? &*scales : nullptr},
+                               {"BiasTensor", "bias", biases ? &*biases : nullptr}});
   invocation.permit_in_place();
   invocation.key().add(desc);
   invocation.add_output("OutputTensor", "out", out);
@@ -236,6 +235,8 @@ struct Operator {
     return result_of([&] {
       check_count(size_t(given));
       Call call(name, arguments[count]);
+      for (size_t i = 1; i < count; ++i)
+        call.remembered.add(arguments[i]);  // the first is read first
       return run(call, arguments);
     });
   }

@@ -62,6 +62,7 @@ class Program {
   const Plan& plan() const { return plan_; }
   const cuda::Situation& situation() const { return situation_; }  // of a GPU
   int64_t workspace_bytes() const { return workspace_bytes_; }     // whatever the alignment
+  bool lets_others_run() const { return is_long_; }  // that is, other threads' Python code
 
   /// Has the driver load every kernel that may run, which must not happen while a graph is
   /// captured.

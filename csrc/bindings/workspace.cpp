@@ -6,6 +6,7 @@
 
 #include "bindings/exchange.h"
 #include "bindings/imported.h"
+#include "bindings/libraries.h"
 #include "core/check.h"
 
 namespace cudml::bindings {
@@ -13,6 +14,9 @@ namespace {
 
 constexpr uintptr_t kCpuAlignment = 8;     // it holds indices
 constexpr uintptr_t kCudaAlignment = 256;  // what device allocations have
+
+constexpr const char* kChanged =
+    ": workspace has been changed by Python code that ran while the call read its arguments";
 
 bool is_packed(const TensorView& view) {
   const Dims packed = packed_strides(view.sizes);
@@ -44,7 +48,7 @@ Workspace::Workspace(Call& call, py::handle object, int64_t bytes) {
   if (call.place.is_cuda() || (!has_buffer && attribute(object, "__dlpack__")))
     take_array(call, object, bytes);
   else
-    take_buffer(call.op, object, bytes);
+    take_buffer(call, object, bytes);
   is_given_ = true;
 }
 
@@ -52,7 +56,8 @@ Workspace::~Workspace() {
   if (is_buffer_held_) PyBuffer_Release(&buffer_);
 }
 
-void Workspace::take_buffer(const char* op, py::handle object, int64_t bytes) {
+void Workspace::take_buffer(Call& call, py::handle object, int64_t bytes) {
+  const char* op = call.op;
   check_type(PyObject_CheckBuffer(object.ptr()), op,
              ": workspace is no array; it must be a writable contiguous one of at least ", bytes,
              " bytes");
@@ -60,6 +65,7 @@ void Workspace::take_buffer(const char* op, py::handle object, int64_t bytes) {
              ": workspace holds objects or pointers; it must be a writable contiguous array of "
              "numbers, of at least ",
              bytes, " bytes");
+  check(call.remembered.is_unchanged(object), op, kChanged);
   if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_WRITABLE) != 0) {
     forget_exception();
     refuse(op, ": workspace is read-only or not contiguous; it must be a writable contiguous ",
@@ -74,6 +80,22 @@ void Workspace::take_buffer(const char* op, py::handle object, int64_t bytes) {
         kCpuAlignment);
   data_ = buffer_.buf;
   bytes_ = given;
+  if (py::isinstance<py::array>(object))
+    memory_ = NumpyMemory(py::reinterpret_borrow<py::array>(object));
+}
+
+void Workspace::tell_written() const {
+  if (array_.source) bindings::tell_written(array_.source);
+}
+
+void Workspace::pin(Pins& pins) const {
+  if (is_buffer_held_) pins.add(buffer_.obj);
+  if (array_.keep) pins.add(array_.keep);
+}
+
+void Workspace::check_unchanged(const char* op) const {
+  check(!memory_ || memory_.is_unchanged(), op, kChanged);
+  bindings::check_unchanged(op, "workspace", "workspace", array_);
 }
 
 void Workspace::take_array(Call& call, py::handle object, int64_t bytes) {

@@ -19,17 +19,23 @@ class Workspace {
 
   bool is_given() const { return is_given_; }
   void* data() const { return data_; }
+
+  /// The last steps before work, as for every other array.
+  void tell_written() const;
+  void pin(Pins& pins) const;
+  void check_unchanged(const char* op) const;
   Footprint footprint() const {
     return {reinterpret_cast<uintptr_t>(data_), 1, Dims{bytes_}, Dims{1}};
   }
 
  private:
-  void take_buffer(const char* op, py::handle object, int64_t bytes);
+  void take_buffer(Call& call, py::handle object, int64_t bytes);
   void take_array(Call& call, py::handle object, int64_t bytes);
 
   Py_buffer buffer_{};
   bool is_buffer_held_ = false;
   Array array_;
+  NumpyMemory memory_;  // of a NumPy array, which its buffer does not keep in place
   bool is_given_ = false;
   void* data_ = nullptr;
   int64_t bytes_ = 0;

@@ -28,6 +28,8 @@ class Library:
     ``import_memory(memory)`` gives an array of memory that has `__dlpack__`.
     ``current_stream(device)`` is the handle of the stream that the library enqueues work on.
     ``on_device(device)`` is a context in which the library exports arrays of that device.
+    ``reason_to_refuse(array)`` says why an array cannot be taken, or nothing.
+    ``written()`` gives what is to be called with each output that is about to be written.
     ``is_immutable`` says that nobody may write into its arrays, even where they are exported so.
     ``is_row_major`` says that its arrays have no other order in memory.
     """
@@ -36,6 +38,8 @@ class Library:
     current_stream: Callable[[int], int]
     on_device: Callable[[int], contextlib.AbstractContextManager[Any]] | None = None
     import_memory: Callable[[Any], Any] | None = None
+    reason_to_refuse: Callable[[Any], str] | None = None
+    written: Callable[[], Callable[[Any], None]] | None = None
     is_immutable: bool = False
     is_row_major: bool = False
 
@@ -62,6 +66,20 @@ def name_of(array: Any) -> str:
 def find(array: Any) -> Library | None:
     """The library of an array, or of the nearest base of its type that belongs to one."""
     return _registry.get(name_of(array))
+
+
+def reason_to_refuse(array: Any) -> str:
+    """Why an array's library knows that the array cannot be taken; empty where it knows nothing."""
+    library = find(array)
+    if library is None or library.reason_to_refuse is None:
+        return ""
+    return library.reason_to_refuse(array)
+
+
+def written_hook(array: Any) -> Callable[[Any], None] | None:
+    """What an array's library wants to be called with before its arrays are written."""
+    library = find(array)
+    return None if library is None or library.written is None else library.written()
 
 
 def is_immutable(array: Any) -> bool:
@@ -94,6 +112,8 @@ def export(array: Any, device: int | None, stream: int | None) -> Any:
 def _capsule(array: Any, stream: int | None) -> Any:
     """Libraries from before DLPack 1.0 refuse the keyword; some refuse any stream for the CPU."""
     keywords = {} if stream is None else {"stream": stream}
+    if getattr(array, "requires_grad", None) is True:  # refused by torch, under no_grad as well
+        array = array.detach()
     try:
         return array.__dlpack__(**keywords, max_version=MAX_VERSION)
     except TypeError:
@@ -200,6 +220,8 @@ def _item_size(dtype: str) -> int:
 
 
 def _address(array: Any) -> int:
+    if _is_without_memory(array):
+        return 0
     return int(array.data_ptr()) if callable(getattr(array, "data_ptr", None)) else 0
 
 
@@ -223,6 +245,43 @@ def _torch_device(device: int) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
     context: contextlib.AbstractContextManager[Any] = torch.cuda.device(device)
     return context
+
+
+def _torch_reason(tensor: Any) -> str:
+    """What no protocol says of a tensor and would make results wrong without a word."""
+    torch = sys.modules["torch"]
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return (
+            "stands for other tensors inside of a transformation of torch.func (vmap, grad, jvp, "
+            "functionalize); call outside of it"
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        return "requires a gradient; pass its detach(), or call under torch.no_grad()"
+    if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+        return (
+            "has a tangent of forward-mode differentiation; pass the primal that "
+            "torch.autograd.forward_ad.unpack_dual gives"
+        )
+    if tensor.layout is not torch.strided:
+        return f"has the layout {tensor.layout}; pass its to_dense()"
+    if _is_without_memory(tensor):
+        return (
+            f"is a {type(tensor).__name__} on {tensor.device} that has no memory; pass a tensor "
+            "that has, or ask cudml.explain"
+        )
+    return ""
+
+
+def _is_without_memory(tensor: Any) -> bool:
+    """Whether a tensor of PyTorch is a description alone; asking for its address would warn."""
+    is_fake = type(tensor).__name__ == "FakeTensor"
+    return is_fake or str(getattr(tensor, "device", None)) == "meta"
+
+
+def _torch_written() -> Callable[[Any], None]:
+    """Autograd refuses to go back through a tensor that was written after it was saved."""
+    told: Callable[[Any], None] = sys.modules["torch"].autograd.graph.increment_version
+    return told
 
 
 def _numpy_name(dtype: str) -> Any:
@@ -282,7 +341,14 @@ def _jax_stream(device: int) -> int:
 
 
 # An array of a library is at hand whenever one of these is asked, so that it is imported.
-register("torch", Library(_torch_allocate, _torch_stream, _torch_device))
+_torch = Library(
+    _torch_allocate,
+    _torch_stream,
+    _torch_device,
+    reason_to_refuse=_torch_reason,
+    written=_torch_written,
+)
+register("torch", _torch)
 register("cupy", Library(_cupy_allocate, _cupy_stream, _cupy_device))
 register("numba", Library(_numba_allocate, _numba_stream))
 _jax = Library(None, _jax_stream, import_memory=_jax_import, is_immutable=True, is_row_major=True)
