@@ -23,8 +23,21 @@
 #define CUDML_MODULE _core  // a build of the same sources for another purpose names its own
 #endif
 
+#define CUDML_JOIN(a, b) a##b
+#define CUDML_JOINED(a, b) CUDML_JOIN(a, b)
+#define CUDML_INNER_MODULE CUDML_JOINED(CUDML_MODULE, _inner)
+
 namespace cudml::bindings {
 namespace {
+
+/// Types, caches and NumPy itself are the process's; sets an ImportError anywhere but in its main
+/// interpreter.
+bool is_main_interpreter() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
+  PyErr_SetString(PyExc_ImportError,
+                  "cudml cannot be imported in a subinterpreter; import it in the main one");
+  return false;
+}
 
 py::list split(const std::string& text) {
   return text.empty() ? py::list() : py::list(py::str(text).attr("split")(","));
@@ -108,7 +121,9 @@ void translate(std::exception_ptr pointer) {
 
 }  // namespace
 
-PYBIND11_MODULE(CUDML_MODULE, module) {
+// The module as pybind11 makes it; `PyInit_<CUDML_MODULE>` below is what the interpreter calls.
+PYBIND11_MODULE(CUDML_INNER_MODULE, module) {
+  if (!is_main_interpreter()) throw py::error_already_set();
   cpu::backend();  // refuses an instruction set that is not there; an ImportError here
   py::register_local_exception_translator(&translate);
   bind_operators(module);
@@ -123,6 +138,12 @@ PYBIND11_MODULE(CUDML_MODULE, module) {
 #ifdef CUDML_SIMT
   simt::bind_simt(module);
 #endif
+}
+
+/// Subinterpreters are told before anything of pybind11's runs, which would wait there for the lock
+/// that its own thread holds.
+extern "C" PYBIND11_EXPORT PyObject* CUDML_JOINED(PyInit_, CUDML_MODULE)() {
+  return is_main_interpreter() ? CUDML_JOINED(PyInit_, CUDML_INNER_MODULE)() : nullptr;
 }
 
 }  // namespace cudml::bindings

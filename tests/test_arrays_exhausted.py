@@ -1,0 +1,71 @@
+"""Capsules that are taken while memory is exhausted: every tensor is deleted once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from array_support import child_says
+
+# Fails the `countdown`-th allocation of C++ from now on, and all after it until it is negative.
+HOOK = """
+#include <cstdlib>
+#include <new>
+
+extern "C" { long countdown = -1; }
+
+void* operator new(std::size_t size) {
+  if (countdown == 0) throw std::bad_alloc();
+  if (countdown > 0) --countdown;
+  if (void* p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+"""
+
+SCRIPT = """
+import ctypes, sys
+import numpy as np
+from cudml import _operators
+from exporters import Exporter
+
+countdown = ctypes.c_long.in_dll(ctypes.CDLL(sys.argv[1]), 'countdown')
+x = np.random.default_rng(1).random((1, 2, 9, 9), 'float32')
+scale = np.ones((1, 2, 1, 1), 'float32')
+want = _operators.mean_variance_normalization(x, scale, axes=(2, 3))
+
+def fails_at(n, is_versioned):
+    given = [Exporter(a, is_versioned) for a in (x, scale, np.zeros_like(x))]
+    failed = False
+    countdown.value = n
+    try:
+        _operators.mean_variance_normalization(given[0], given[1], axes=(2, 3), out=given[2])
+    except MemoryError:
+        failed = True
+    finally:
+        countdown.value = -1
+    deleted = [export.deleted for a in given for export in a.exports]
+    assert deleted == [1] * len(deleted) and all(a.is_settled() for a in given), (n, deleted)
+    assert np.array_equal(given[2].array, np.zeros_like(x) if failed else want), n
+    return failed
+
+for is_versioned in (True, False):
+    n = 0
+    while fails_at(n, is_versioned):
+        n += 1
+    assert 3 <= n < 1000, n
+print('ok')
+"""
+
+
+@pytest.mark.bug("RUN-08")
+def test_every_allocation_of_a_call_fails_in_turn(tmp_path: Path) -> None:
+    source, hook = tmp_path / "hook.cpp", tmp_path / "hook.so"
+    source.write_text(HOOK)
+    compiler = os.environ.get("CXX", "c++").split()
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", hook, source], check=True)
+    assert child_says(SCRIPT, str(hook), LD_PRELOAD=str(hook)) == "ok"
