@@ -15,6 +15,7 @@ from harness import data, refused
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 X = data((1, 2, 4, 4), "float32")
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of torch.func
 POOLED = (1, 2, 2, 2)
 PLAIN = torch.zeros(POOLED)  # made outside of every transformation
 
