@@ -213,7 +213,7 @@ def test_threads_that_cannot_be_started() -> None:
         "for _ in range(3):\n"
         "    out[...] = 0\n"
         "    cudml.padding(x, 1, 1, mode='edge', out=out)\n"
-        "    assert np.array_equal(out, want)\n"
+        "    assert all(map(np.array_equal, out, want))\n"  # which needs little memory
         "os.write(1, b'ok')\n"
     )
     assert child_says(script, PYTHONFAULTHANDLER=None) == "ok"

@@ -9,31 +9,36 @@ namespace {
 constexpr auto kAlignment = std::align_val_t(64);
 
 struct Arena {
-  std::byte* memory = nullptr;
-  size_t used = 0;
-
-  bool reserve() {
-    if (!memory)
-      memory = static_cast<std::byte*>(::operator new(kArenaBytes, kAlignment, std::nothrow));
-    return memory != nullptr;
-  }
-  ~Arena() {
-    ::operator delete(memory, kAlignment);
-    memory = nullptr;
-  }
+  std::byte* memory;
+  size_t used;
 };
 
-thread_local Arena arena;
+thread_local constinit Arena arena{nullptr, 0};  // looked at without any initialization
+
+struct End {
+  bool is_awaited = false;
+  ~End() {
+    ::operator delete(arena.memory, kAlignment);
+    arena.memory = nullptr;
+  }
+};
+thread_local End end;
+
+[[gnu::noinline]] bool make_arena() {
+  arena.memory = static_cast<std::byte*>(::operator new(kArenaBytes, kAlignment, std::nothrow));
+  end.is_awaited = true;  // which has it destroyed with the thread
+  return arena.memory != nullptr;
+}
 
 size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-bool reserve_arena() noexcept { return arena.reserve(); }
+bool reserve_arena() noexcept { return arena.memory || make_arena(); }
 
 void* take_room(size_t bytes) {
   const size_t size = rounded(bytes);
-  if (!arena.reserve() || size > kArenaBytes - arena.used) return ::operator new(size, kAlignment);
+  if (!reserve_arena() || size > kArenaBytes - arena.used) return ::operator new(size, kAlignment);
   void* const room = arena.memory + arena.used;
   arena.used += size;
   return room;
