@@ -30,6 +30,8 @@ GXX = [
     "-DNDEBUG",
 ]
 DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
+# What plans, checks and explains moves no data: small, it takes as long.
+SMALL = ["-Os"]
 # Vector loops as -O3 makes them, without its copies of loops.
 LEAN = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
 # Blocks of gradients are small arrays, which -O3 unrolls into registers: 3 to 4 times faster so.
@@ -183,18 +185,19 @@ def write_once(file, text):
 
 
 def plain_rules(ninja, folder, command, facts, levels=()):
-    """Rules "cpp" and "bindings", and the sources that every build has."""
+    """Rules "cpp", "plans" and "bindings", and the sources that every build has."""
     import pybind11
 
     includes = [sysconfig.get_path("include"), pybind11.get_include()]
     isystem = [part for path in includes for part in ("-isystem", path)]
     ninja.rule("cpp", [*command, *levels, DEPENDENCIES])
+    ninja.rule("plans", [*command, *SMALL, *levels, DEPENDENCIES])
     ninja.rule("bindings", [*command, "-I.", *isystem, *facts, DEPENDENCIES])
     write_once(folder / "pybind11_parts.h", PYBIND11)
     ninja.precompile("bindings", "pybind11_parts.h")
-    for room in ("core", "ops", "directml"):
+    for room in ("core", "choose", "ops", "directml"):
         for source in sources(room):
-            ninja.compile("cpp", source)
+            ninja.compile("plans", source)
     for unit in united(folder, "bindings", sources("bindings"), BINDINGS_UNITS):
         ninja.compile("bindings", unit)
 
@@ -211,7 +214,7 @@ def united(folder, name, files, count):
 def cpu_rules(ninja, command, levels):
     """csrc/cpu once per instruction set; what chooses among them, once."""
     for name in CPU_ONCE:
-        ninja.compile("cpp", CSRC / name)
+        ninja.compile("plans" if "/isa/" in name else "cpp", CSRC / name)
     for level, flags in levels.items():
         isa = [f"-DCUDML_ISA={level}", define("CUDML_ISA_NAME", level)]
         # The level's flags come after a file's own: "base" is small in every file.
@@ -268,7 +271,7 @@ def core_ninja(folder):
     levels = X86_LEVELS if is_x86_64() else {"base": []}
     plain_rules(ninja, folder, command, facts, ["-DCUDML_X86_LEVELS"] if is_x86_64() else [])
     for source in sources("cuda", without=["cuda/absent.cpp"] if cuda else []):
-        ninja.compile("cpp", source)
+        ninja.compile("plans", source)
     if cuda:
         host = "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra"
         code = [*cuda_toolkit.code_flags(archs), "--compress-mode=size", "--threads=2"]

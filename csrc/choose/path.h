@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "core/check.h"
 #include "core/environment.h"
 
 namespace cudml::choose {
@@ -43,16 +43,22 @@ int find(std::span<const Way> ways, std::string_view name) {
   return -1;
 }
 
+/// Adds to a text in which every part but the first follows `separator`.
+void append(std::string& text, const char* separator, std::string_view part);
+
 /// The names in some lists, comma-separated.
 template <class... Ways>
 std::string names_of(std::span<const Ways>... lists) {
   std::string text;
   const auto add = [&](const auto& ways) {
-    for (const auto& way : ways) text += (text.empty() ? "" : ", ") + std::string(way.name);
+    for (const auto& way : ways) append(text, ", ", way.name);
   };
   (add(lists), ...);
   return text;
 }
+
+/// Refuses a way that CUDML_KERNEL forces and that lacks something.
+[[noreturn]] void refuse_forced(const char* op, const char* missing);
 
 /// The place of the way that CUDML_KERNEL forces, refused where it cannot take the plan, or -1
 /// where it names none of the list. `op` begins the refusal.
@@ -62,8 +68,8 @@ int forced(const char* op, std::span<const Way> ways, const Plan& plan,
   const std::string_view name = forced_name();
   const int index = name.empty() ? -1 : find(ways, name);
   if (index < 0) return -1;
-  const char* missing = refusal(ways[size_t(index)], plan, situation);
-  check(!missing, op, ": CUDML_KERNEL is \"", name, "\", which needs that ", missing);
+  if (const char* missing = refusal(ways[size_t(index)], plan, situation))
+    refuse_forced(op, missing);
   return index;
 }
 
@@ -75,26 +81,30 @@ int first(std::span<const Way> ways, const Plan& plan, const Situation& situatio
   return index;
 }
 
+/// How a chosen way's words end: what there is to say where it has no predicates or is forced.
+std::string because_of(const char* name, std::string words);
+
 /// What holds for the chosen way, as the end of "because …".
 template <class Way>
 std::string because(std::span<const Way> ways, int chosen) {
   const Way& way = ways[size_t(chosen)];
   std::string text;
   for (const auto& p : way.needs)
-    if (p.name) text += (text.empty() ? "" : ", ") + std::string(p.name);
-  if (text.empty()) text = "it takes every plan";
-  if (forced_name() == way.name) text += "; forced by CUDML_KERNEL";
-  return text;
+    if (p.name) append(text, ", ", p.name);
+  return because_of(way.name, std::move(text));
 }
 
-/// For every earlier way the predicate that failed: "; not …, which needs that …".
+/// "; not NAME, which needs that MISSING".
+void append_refusal(std::string& text, const char* name, const char* missing);
+
+/// For every earlier way the predicate that failed.
 template <class Way, class Plan, class Situation>
 std::string instead_of(std::span<const Way> ways, int chosen, const Plan& plan,
                        const Situation& situation) {
   std::string text;
   for (const Way& way : ways.first(size_t(chosen)))
     if (const char* missing = refusal(way, plan, situation))
-      text += std::string("; not ") + way.name + ", which needs that " + missing;
+      append_refusal(text, way.name, missing);
   return text;
 }
 
