@@ -140,7 +140,8 @@ def prepare(runner: Runner) -> None:
         source, target = ROOT / name, TREE / name
         if source.is_dir():
             ignored = shutil.ignore_patterns("*.so", "__pycache__", "build")
-            shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(source, target, ignore=ignored)
         else:
             shutil.copy2(source, target)
     status, said = runner([sys.executable, "-c", BUILD], 3600)
@@ -218,7 +219,9 @@ def judged_some(runner: Runner, faults: list[Mutant], thorough: bool) -> list[di
     words += ["--thorough"] if thorough else []
     status, said = runner([sys.executable, __file__, *words], 3600)
     found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    print(*[line for line in said.splitlines() if line.startswith("left out")], sep="\n", end="")
+    for line in said.splitlines():
+        if line.startswith("left out"):
+            print(line)
     if status or not found:
         raise SystemExit(f"a step ended with status {status}:\n{said[-2000:]}")
     return found
