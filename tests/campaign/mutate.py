@@ -67,7 +67,7 @@ OF_NAME = (
     (r"/pool_grad", ("pool_grad", "examples", "empty", "pool_threads", "pool_refusals", "threads")),
     (r"/(pool|winners|reducer)", (*FAMILIES["pool"], "pool_grad")),
     (r"/(pad|border)", FAMILIES["pad"]),
-    (r"/(mvn|moments|activation|elementary)", (*FAMILIES["mvn"], "directml_call")),
+    (r"/(mvn|moments|activation|elementary)", (*FAMILIES["mvn"], "directml")),
     (r"", (*FAMILIES["pool"], *FAMILIES["pad"], *FAMILIES["mvn"], "paths", "arrays_", "process")),
 )
 
