@@ -26,6 +26,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 FAMILIES = ("pooling", "gradients", "padding", "normalization", "compiled")
 STATE = struct.Struct("qqqqq")  # family, number, allocation, whether all that follow fail, calls
 FOREVER = 1 << 60
+# With this status the C library ends a process in which a thread, a worker of the pool perhaps,
+# throws its first exception and there is no memory for the thread's data of the C++ library.
+NO_THREAD_DATA = 127
 
 
 def library() -> Path:
@@ -223,7 +226,9 @@ def main() -> int:
             found += len(done.stdout.splitlines())
             family, number, n, follows, made = STATE.unpack(Path(state.name).read_bytes())
             calls, first = calls + made, number + 1
-            if done.returncode:
+            if done.returncode == NO_THREAD_DATA:
+                print("the C library had no memory for a thread's data and ended the process")
+            elif done.returncode:
                 found += 1
                 at = where(family, number, n, follows, a.seed)
                 print(at, f"the process ended with status {done.returncode}")
