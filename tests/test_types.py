@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import site
 import subprocess
 import sys
 from pathlib import Path
@@ -73,10 +74,12 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     folder = tmp_path_factory.mktemp("types")
     (folder / "program.py").write_text(PROGRAM)
     package = str(Path(cudml.__file__).parent.parent)
+    # An installed package is found by itself, and must not be named.
+    path = {} if package in site.getsitepackages() else {"MYPYPATH": package}
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder), "program.py"],
         cwd=folder,
-        env={**os.environ, "MYPYPATH": package},
+        env={**os.environ, **path},
         capture_output=True,
         text=True,
         timeout=300,
