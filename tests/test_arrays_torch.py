@@ -314,16 +314,6 @@ def test_tensors_without_memory_or_of_other_types(name: str) -> None:
     assert (y == -1).all() and sys.getrefcount(x) <= before + 4  # pytest keeps two exceptions
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_tensors_inside_a_transformation() -> None:
-    """vmap's and grad's tensors stand for others: refused, and the next call works."""
-    x = torch.from_numpy(X.copy())
-    for transformed in (torch.func.vmap, lambda f: torch.func.grad(lambda t: f(t).sum())):
-        with pytest.raises((BufferError, RuntimeError, TypeError, ValueError)):
-            transformed(lambda t: _operators.max_pooling(t, 2, axes=(-2, -1)))(x)
-    check_same([_operators.max_pooling(x, 2)], [cudml.max_pooling(X, 2)])
-
-
 def test_defaults_of_torch_do_not_matter() -> None:
     """Results follow the input, not torch's default type or device."""
     x, want = torch.from_numpy(X), cudml.max_pooling(X, 2)
