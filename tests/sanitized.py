@@ -16,6 +16,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent / "support"))
 import simt_build
 
 LIBRARY = {"asan": "libasan.so", "tsan": "libtsan.so", "core": "libasan.so"}

@@ -72,7 +72,7 @@ def steps() -> list[Step]:
 
 def environment(work: Path, name: str) -> dict[str, str]:
     capability = gpu.facts()["compute_capability"].replace(".", "")
-    paths = [ROOT / "python", HERE.parent, HERE, ROOT / "tests"]
+    paths = [ROOT / "python", HERE.parent, HERE, ROOT / "tests" / "support"]
     before = os.environ.get("PYTHONPATH")
     return {
         **os.environ,

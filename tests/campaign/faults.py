@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+SUPPORT = HERE.parent / "support"
+sys.path[:0] = [str(HERE), str(SUPPORT)]
 FAMILIES = ("pooling", "gradients", "padding", "normalization", "compiled")
 STATE = struct.Struct("qqqqq")  # family, number, allocation, whether all that follow fail, calls
 FOREVER = 1 << 60
@@ -208,7 +209,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first call")
     a = parser.parse_args()
     until, first, found, calls = time.time() + a.seconds, a.first, 0, 0
-    path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(HERE), str(SUPPORT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "LD_PRELOAD": str(library()), "PYTHONMALLOC": "malloc",
                    "PYTHONPATH": path}  # fmt: skip
     with tempfile.NamedTemporaryFile() as state:

@@ -37,7 +37,7 @@ class Setup:
 
     def variables(self, more: dict[str, str]) -> dict[str, str]:
         found = {**os.environ, **self.environment, **more}
-        paths = [str(HERE), str(HERE.parent), *filter(None, [found.get("PYTHONPATH")])]
+        paths = [str(HERE), str(HERE.parent / "support"), *filter(None, [found.get("PYTHONPATH")])]
         return {**found, "PYTHONPATH": os.pathsep.join(paths)}
 
 

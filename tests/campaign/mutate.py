@@ -43,11 +43,11 @@ made = n.build('_core')
 target.unlink(missing_ok=True)  # a new file: another process may have the old one mapped
 shutil.copyfile(made, target)
 """
-# Which tests reach a file, by the beginning of its name; the short ones of each first.
+# Which tests reach a file, by the beginning of its name, or of its folder's and its name.
 FAMILIES = {
-    "pool": ("pool", "paths", "examples", "empty", "float_state", "threads", "isa"),
-    "pad": ("pad", "paths", "examples", "empty", "border"),
-    "mvn": ("mvn", "paths", "activation", "examples", "empty", "accuracy"),
+    "pool": ("pool", "cpu_paths", "examples", "empty", "float_state", "threads", "isa"),
+    "pad": ("pad", "cpu_paths", "examples", "empty", "border"),
+    "mvn": ("mvn", "cpu_paths", "activation", "examples", "empty", "accuracy"),
 }
 BINDINGS = (
     "arrays_", "arguments", "errors", "signatures", "plan_cache", "compiled", "explain", "log",
@@ -68,7 +68,7 @@ OF_NAME = (
     (r"/(pool|winners|reducer)", (*FAMILIES["pool"], "pool_grad")),
     (r"/(pad|border)", FAMILIES["pad"]),
     (r"/(mvn|moments|activation|elementary)", (*FAMILIES["mvn"], "directml")),
-    (r"", (*FAMILIES["pool"], *FAMILIES["pad"], *FAMILIES["mvn"], "paths", "arrays_", "process")),
+    (r"", (*FAMILIES["pool"], *FAMILIES["pad"], *FAMILIES["mvn"], "arrays_", "process")),
 )
 
 
@@ -76,7 +76,12 @@ def tests_of(file: str) -> list[str]:
     """The test files that reach a source file."""
     stems = next(stems for pattern, stems in OF_NAME if re.search(pattern, file))
     folder = TREE / "tests"
-    found = {str(p) for stem in stems for p in folder.glob(f"test_{stem}*.py")}
+    found = {
+        str(path)
+        for path in folder.glob("*/test_*.py")
+        for name in (path.stem.removeprefix("test_"),)
+        if name.startswith(stems) or f"{path.parent.name}_{name}".startswith(stems)
+    }
     return sorted(found)
 
 

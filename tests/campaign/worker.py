@@ -66,7 +66,9 @@ def main(family: str, seed: int, first: int, last: int, until: float, state: str
 
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).resolve().parent.parent))  # the suite's exporters
+    sys.path.append(
+        str(Path(__file__).resolve().parent.parent / "support")
+    )  # the suite's exporters
     words = sys.argv[1:]
     main(words[0], *map(int, words[1:4]), float(words[4]), words[5])  # type: ignore[call-arg]
     os._exit(0)  # as quickly as possible, with threads that wait for work

@@ -1,0 +1,1 @@
+"""The scripts of benchmarks/, on small arrays."""

@@ -1,0 +1,1 @@
+"""Calls of every operator, whatever it is: arguments, errors, plans, explanations, the process."""

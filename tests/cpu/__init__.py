@@ -1,0 +1,1 @@
+"""What all loops of the CPU share: csrc/choose, csrc/cpu/{isa,threads}."""

@@ -1,0 +1,302 @@
+"""The register of the CPU's paths: every path runs, on every instruction set, and is right; every
+predicate has a call that just meets it and one that just misses it."""
+
+from __future__ import annotations
+
+import os
+import re
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child, in_order
+from backends import CPU
+from cudml import bounds
+from folders import ROOT
+from harness import data, refused, run
+from tests.cpu.test_isa import LEVELS, needs, x86
+
+pytestmark = pytest.mark.core
+FAMILIES = ("pool", "winners", "max_pool_grad", "average_pool_grad", "pad", "mvn")
+PROCESSOR = "the processor has "
+CSRC = ROOT / "csrc" / "cpu"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call by shapes; `order` is the memory order of x, outermost first."""
+
+    op: str
+    shapes: dict[str, tuple[int, ...]]
+    arguments: dict[str, Any]
+    dtype: str = "float32"
+    order: tuple[int, ...] | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The arguments with arrays that have no memory."""
+        return {name: self._description(shape) for name, shape in self.shapes.items()}
+
+    def _description(self, shape: tuple[int, ...]) -> Any:
+        steps, size = [0] * len(shape), np.dtype(self.dtype).itemsize
+        for d in reversed(self.order or tuple(range(len(shape)))):
+            steps[d], size = size, size * shape[d]
+        return types.SimpleNamespace(shape=shape, dtype=self.dtype, strides=tuple(steps))
+
+    def made(self) -> dict[str, Any]:
+        """The arguments with arrays of numbers."""
+        arrays = {}
+        for i, (name, shape) in enumerate(self.shapes.items()):
+            x = data(shape, self.dtype, i)
+            arrays[name] = in_order(x, self.order) if self.order else x
+        return arrays
+
+    def explained(self) -> Any:
+        return cudml.explain(self.op, **self.described(), **self.arguments, device="cpu")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that just meets a path's predicates; calls that just miss one, each with its words."""
+
+    path: str
+    meets: Call
+    misses: dict[str, Call] = field(default_factory=dict)
+
+
+LAST = (0, 2, 3, 1)  # channels last
+
+
+def pool(shape: tuple[int, ...], window: Any, strides: Any = 1, **more: Any) -> Call:
+    call = {k: more.pop(k) for k in ("dtype", "order") if k in more}
+    op = more.pop("op", "average_pooling")
+    return Call(op, {"x": shape}, {"window_size": window, "strides": strides, **more}, **call)
+
+
+def winners(*args: Any, **more: Any) -> Call:
+    return pool(*args, op="max_pooling", return_indices=True, **more)
+
+
+def out_of(shape: tuple[int, ...], window: Any, strides: Any, start: Any) -> tuple[int, ...]:
+    x = types.SimpleNamespace(shape=shape, dtype="float32")
+    said = [np.broadcast_to(v, 2) for v in (window, strides, start)]
+    spatial = [(n + p - w) // s + 1 for n, w, s, p in zip(x.shape[2:], *said, strict=True)]
+    return (*shape[:2], *spatial)
+
+
+def max_grad(shape: Any, window: Any, strides: Any, start: Any = 0, **more: Any) -> Call:
+    shapes = {"x": shape, "grad": out_of(shape, window, strides, start)}
+    given = {"window_size": window, "strides": strides, "start_padding": start}
+    return Call("max_pooling_grad", shapes, given, **more)
+
+
+def average_grad(shape: Any, window: Any, strides: Any, start: Any = 0, **more: Any) -> Call:
+    shapes = {"grad": out_of(shape, window, strides, start)}
+    given = {"window_size": window, "strides": strides, "start_padding": start}
+    return Call("average_pooling_grad", shapes, {"input_sizes": shape, **given}, **more)
+
+
+def pad(shape: Any, start: Any, end: Any, dtype: str = "float32", **more: Any) -> Call:
+    given = {"start_padding": start, "end_padding": end, "mode": "edge", **more}
+    return Call("padding", {"x": shape}, given, dtype)
+
+
+def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
+    shapes = {"x": shape, **({"scale": affine, "bias": affine} if affine else {})}
+    return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)
+
+
+TAPS = "rows have several windows of at most 4 taps, or of 8, in enough planes for a vector"
+STRIPS = "rows have several windows whose columns lie together"
+SIDE_BY_SIDE = "8 planes or more lie side by side"
+FEW_TAPS = "windows have few taps, at most 8 apart"
+LARGE = "the result is packed and larger than what the caches keep"
+LINES = "lines are packed, of 8 bytes to 64 KB"
+CASES = [
+    Case("pool/taps", pool((2, 16, 3, 6), (2, 2), 2, order=LAST), {
+        TAPS: pool((2, 16, 3, 6), (1, 5), 2, order=LAST),
+        "planes lie side by side in x and y": pool((2, 16, 3, 6), (2, 2), 2),
+        "maxima or averages of 8 or 16 bits or of float32":
+            pool((2, 16, 3, 6), (2, 2), 2, order=LAST, dtype="float64"),
+    }),
+    Case("pool/strips", pool((2, 3, 4, 6), (3, 5), 1), {
+        STRIPS: pool((2, 3, 4, 6), (3, 6), 1)}),
+    Case("pool/planes", pool((3, 4, 5, 6), (5, 6)), {
+        "each plane is one packed row that one window covers":
+            pool((3, 4, 5, 6), (5, 6), start_padding=(0, 1), output_sizes=(1, 1))}),
+    Case("pool/side_by_side", pool((2, 8, 5, 6), (5, 6), order=LAST), {
+        SIDE_BY_SIDE: pool((2, 7, 5, 6), (5, 6), order=LAST)}),
+    Case("pool/plain", pool((2, 7, 5, 6), (5, 6), order=LAST)),
+    Case("winners/strips", winners((2, 3, 4, 6), (3, 5), 1), {
+        STRIPS: winners((2, 3, 4, 6), (3, 6), 1)}),
+    Case("winners/side_by_side", winners((2, 8, 5, 6), (5, 6), order=LAST), {
+        SIDE_BY_SIDE: winners((2, 7, 5, 6), (5, 6), order=LAST)}),
+    Case("winners/plain", winners((2, 7, 5, 6), (5, 6), order=LAST)),
+    Case("pool_grad/max_rows", max_grad((2, 3, 7, 65), 3, 2, (0, 1)), {
+        "windows are 3 x 3, 2 apart": max_grad((2, 3, 7, 65), 3, 2, (0, 2))}),
+    Case("pool_grad/max_blocks", max_grad((2, 3, 9, 17), (2, 3), (8, 8)), {
+        FEW_TAPS: max_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
+    Case("pool_grad/max_scatter", max_grad((2, 3, 9, 19), (2, 3), (8, 9))),
+    Case("pool_grad/average_pairs", average_grad((2, 3, 6, 64), 2, 2), {
+        "windows of two columns cover packed planes": average_grad((2, 3, 7, 64), 2, 2),
+        "rows are packed, and the windows": average_grad((2, 3, 6, 64), (2, 3), 2),
+        "elements have at most 32 bits": average_grad((2, 3, 6, 64), 2, 2, dtype="float64"),
+    }),
+    Case("pool_grad/average_rows", average_grad((2, 3, 7, 64), 2, 2), {
+        "rows are packed, and the windows": average_grad((2, 3, 7, 64), (2, 3), 2)}),
+    Case("pool_grad/average_blocks", average_grad((2, 3, 9, 17), (2, 3), (8, 8)), {
+        FEW_TAPS: average_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
+    Case("pool_grad/average_side_by_side", average_grad((2, 64, 9, 28), (2, 3), 9, order=LAST), {
+        SIDE_BY_SIDE: average_grad((2, 3, 9, 28), (2, 3), 9, order=LAST)}),
+    Case("pool_grad/average_gather", average_grad((2, 3, 9, 19), (2, 3), (8, 9))),
+    Case("pad/seams", pad((10_000_000, 16), (1, 2), (0, 3)), {
+        "rows are 64 to 640 bytes": pad((10_000_000, 15), (1, 2), (0, 3)),
+        LARGE: pad((3, 16), (1, 2), (0, 3)),
+        LINES: pad((1_000_000_000,), 2, 3),
+    }),
+    Case("pad/packed", pad((3, 2), (1, 2), (0, 3)), {
+        LINES: pad((3, 1), (1, 2), (0, 3)),
+        "the result is packed": pad((3, 2), (1, 2), (0, 3), out=types.SimpleNamespace(
+            shape=(4, 7), dtype="float32", strides=(32, 4))),
+    }),
+    Case("pad/short_lines", pad((16, 3), (0, 2), (0, 3), dtype="int16"), {
+        "lines are at most 24 elements": pad((15, 3), (0, 2), (0, 3), dtype="int16")}),
+    Case("pad/streamed_lines", pad((1_000_000_000,), 2, 3), {LARGE: pad((300,), 2, 3)}),
+    Case("pad/plain", pad((100,), 2, 3)),
+    Case("mvn/tiles", mvn((5, 8), 0), {
+        "neighbours in memory belong to several groups": mvn((5, 3, 4, 7), (0, 2)),
+        "elements are floats of at most 32 bits": mvn((5, 8), 0, dtype="float64"),
+    }),
+    Case("mvn/short_rows", mvn((9, 16), 1), {
+        "groups are rows of at most 16 elements": mvn((9, 17), 1)}),
+    Case("mvn/paired_rows", mvn((9, 3072), 1, affine=(1, 3072), dtype="float16"), {
+        "rows are 16-bit floats in whole lines":
+            mvn((9, 3008), 1, affine=(1, 3008), dtype="float16"),
+    }),
+    Case("mvn/rows", mvn((9, 17), 1), {
+        "elements are floats of at most 32 bits": mvn((9, 17), 1, dtype="float64")}),
+    Case("mvn/columns", mvn((5, 8), 0, dtype="float64"), {
+        "groups are nearer in memory": mvn((5, 7), 0, dtype="float64")}),
+    Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
+]  # fmt: skip
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.path)
+
+
+def lacks_processor(e: Any, path: str) -> bool:
+    return f"not {path}, which needs that {PROCESSOR}" in e.reason
+
+
+def test_the_register() -> None:
+    """Names are files, lists end with a path that takes every call, and every path has a case."""
+    paths = [path for family in FAMILIES for path in cudml.kernels(family, device="cpu")]
+    assert [path.name for path in paths] == [case.path for case in CASES]
+    for path in paths:
+        assert any((CSRC / f"{path.name}.{end}").exists() for end in ("h", "cpp")), path.name
+    for family in FAMILIES:
+        *others, last = cudml.kernels(family, device="cpu")
+        assert not last.predicates and all(other.predicates for other in others)
+    with refused(ValueError, "kernels: device is 'sm_90'", '"cuda" or "cpu"'):
+        cudml.kernels("pad", device="sm_90")
+
+
+@each_case
+def test_calls_that_just_meet_what_a_path_needs(case: Case) -> None:
+    e = case.meets.explained()
+    assert e.kernel == case.path or lacks_processor(e, case.path), e
+    assert f"instruction set {cudml._core.build_info()['instruction_set']}" in e.reason
+
+
+@each_case
+def test_calls_that_just_miss_what_a_path_needs(case: Case) -> None:
+    for words, call in case.misses.items():
+        if words == LARGE and "CUDML_STREAM_BYTES" in os.environ:
+            continue  # it may make everything large
+        e = call.explained()
+        assert e.kernel != case.path
+        if not lacks_processor(e, case.path):
+            assert f"not {case.path}, which needs that {words}" in e.reason, e
+
+
+RUNS = """
+from tests.cpu import test_paths
+test_paths.run_every_path()
+"""
+
+
+def small(case: Case) -> Call:
+    """The call with fewer elements: for what is large by CUDML_STREAM_BYTES alone."""
+    few = {"pad/seams": (9, 16), "pad/streamed_lines": (300,), "mvn/paired_rows": (9, 3072)}
+    shapes = dict(case.meets.shapes)
+    if case.path in few:
+        shapes["x"] = few[case.path]
+    call = case.meets
+    return Call(call.op, shapes, call.arguments, call.dtype, call.order)
+
+
+def run_every_path() -> None:
+    """Forces every path and compares its results with the reference."""
+    for case in CASES:
+        call = small(case)
+        os.environ["CUDML_KERNEL"] = case.path
+        try:
+            e = call.explained()
+        except ValueError as error:
+            assert f"{PROCESSOR}" in str(error), error
+            print("lacks", case.path)
+            continue
+        assert e.kernel == case.path and "forced by CUDML_KERNEL" in e.reason
+        arrays = call.made()
+        arguments = {**arrays, **call.arguments}
+        run(CPU, call.op, arguments, arrays, bounds.expected(call.op, **arguments))
+        print("ran", case.path)
+
+
+@x86
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_path_runs_on_every_instruction_set(level: str) -> None:
+    """Results of at least one byte count as large here, so that those written past the caches run;
+    only what needs a newer processor may be idle."""
+    needs(level)
+    done = child(RUNS, CUDML_CPU_ISA=level, CUDML_STREAM_BYTES="1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = dict(reversed(line.split()) for line in done.stdout.splitlines())
+    assert list(said) == [case.path for case in CASES]
+    idle = {path for path, what in said.items() if what == "lacks"}
+    newer = {"pad/seams", "mvn/paired_rows"}
+    older = {"pool/taps", "pool_grad/average_pairs"} | {f"mvn/{n}" for n in
+             ("tiles", "short_rows", "rows")}  # fmt: skip
+    assert idle == {"v4": set(), "v3": newer, "base": newer | older}[level]
+
+
+def test_forced_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name where it can take the call; refused with the predicate where it cannot; the name of
+    another operator's path or of a kernel is left alone, any other name refused."""
+    x = np.zeros((2, 3, 9, 9), np.float32)
+    monkeypatch.setenv("CUDML_KERNEL", "pool/plain")
+    e = cudml.explain("max_pooling", x, 2, 2)
+    assert e.kernel == "pool/plain" and "forced by CUDML_KERNEL" in e.reason
+    monkeypatch.setenv("CUDML_KERNEL", "pool/planes")
+    with refused(ValueError, 'max_pooling: CUDML_KERNEL is "pool/planes", which needs that'):
+        cudml.max_pooling(x, 2, 2)
+    for name in ("pad/plain", "pool_generic"):
+        monkeypatch.setenv("CUDML_KERNEL", name)
+        assert cudml.explain("max_pooling", x, 2, 2).kernel == "pool/strips"
+    for name in ("pool/fastest", "pool/", "plain", "pool/plain, pad/plain"):
+        monkeypatch.setenv("CUDML_KERNEL", name)
+        with refused(ValueError, f'max_pooling: CUDML_KERNEL is "{name}"', "pool/strips"):
+            cudml.max_pooling(x, 2, 2)
+
+
+@pytest.fixture(autouse=True)
+def forgotten_plans() -> Iterator[None]:
+    yield
+    cudml.clear_cache()
+
+
+def test_a_path_is_named_in_the_log() -> None:
+    done = child("import numpy, cudml; cudml.padding(numpy.zeros(3), 1, 2)", CUDML_LOG="debug")
+    assert re.search(r" kernel=pad/plain .* reason=\"pad/plain: it takes every plan; ", done.stderr)

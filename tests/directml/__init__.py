@@ -1,0 +1,1 @@
+"""DirectML's descriptors and compiled operators: csrc/directml, python/cudml/directml."""

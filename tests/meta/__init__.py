@@ -1,0 +1,1 @@
+"""Documents, packages, the command line, types, and the tests about tests."""

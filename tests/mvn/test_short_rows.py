@@ -1,0 +1,44 @@
+"""Rows of whole lines of memory, a few of which are normalized together, each by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from array_support import child_says
+from harness import check
+from mvn_support import rows_of_every_kind
+from pool_support import dtype_of
+
+OP = "mean_variance_normalization"
+LENGTHS = (32, 64, 224, 256, 288, 512, 544, 992, 1024, 1056)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_every_kind(length: int, dtype: str) -> None:
+    rng = np.random.default_rng(length)
+    scale, bias = rng.standard_normal((2, 1, length)).astype(dtype_of(dtype))
+    for count in (1, 3, 4, 5, 8, 11, 17):
+        x = rows_of_every_kind(count, length, dtype)
+        for given in ({}, {"use_mean": False}, {"use_variance": False}, {"epsilon": 0.0}):
+            check(OP, x, scale, bias, axes=1, **given, layouts=("contiguous", "sliced"))
+
+
+# What surrounds a row, where it is written and whether past the caches do not reach its bits.
+ALONE = """
+from mvn_support import same_among_others
+from tests.mvn.test_short_rows import LENGTHS
+PLACES = [(offset, gap) for offset in (0, 1, 7, 16, 31) for gap in (0, 32, 40)]
+for dtype in ("float16", "bfloat16", "float32"):
+    for length in LENGTHS:
+        same_among_others(dtype, length, (2, 4, 5, 9, 21), PLACES)
+print("done")
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", ["0", "1000000000000"])
+def test_rows_come_out_the_same_among_others(limit: str) -> None:
+    """Nothing else is written, either."""
+    assert child_says(ALONE, CUDML_STREAM_BYTES=limit, limit=120) == "done"

@@ -1,0 +1,1 @@
+"""Padding: csrc/ops/pad*, csrc/cpu/pad."""

@@ -1,0 +1,1 @@
+"""The pooling operators and their gradients: csrc/ops/pool*, csrc/cpu/{pool,winners,pool_grad}."""
