@@ -50,6 +50,7 @@ CACHES = ("ccache", "sccache", "distcc")  # before the compiler's own name
 CPU_ONCE = [
     "cpu/isa/choose.cpp",
     "cpu/isa/dispatch.cpp",
+    "cpu/isa/processor.cpp",
     "cpu/threads/arena.cpp",
     "cpu/threads/interrupt.cpp",
     "cpu/threads/openmp.cpp",

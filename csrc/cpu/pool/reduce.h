@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cpu/isa/processor.h"
 #include "cpu/pool/pieces.h"
 #include "cpu/simd/lanes.h"
 #include "math/reducer.h"
@@ -298,9 +299,10 @@ void join_rows(const Op& op, const typename Op::Element* const* rows, int64_t co
     join_group<0, true>(op, rows + r, std::min(kRowsAtOnce, count - r), at, n, end, line);
 }
 
-/// Fetches what stands kBytes, as much as a core has under way or more, behind n elements.
+/// Fetches what stands kBytes, as much as a core has under way or more, behind n elements of a run.
 template <int64_t kBytes = 4096, class E>
 inline void fetch_ahead(const E* p, int64_t n) {
+  if (!processor.is_told_of_runs) return;
   const char* ahead = reinterpret_cast<const char*>(p) + kBytes;
   for (int64_t j = 0; j < n * int64_t(sizeof(E)); j += 64) __builtin_prefetch(ahead + j, 0, 3);
 }
