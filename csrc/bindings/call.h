@@ -51,6 +51,8 @@ class Call {
   /// CPU arrays take no stream. To be asked once the inputs are known.
   void check_stream() const;
 
+  bool is_stream_given() const { return !stream_argument_.is_none(); }
+
   /// The stream in DLPack's numbers, where 1 is the legacy default one.
   uintptr_t dlpack_stream() const { return stream ? reinterpret_cast<uintptr_t>(stream) : 1; }
 

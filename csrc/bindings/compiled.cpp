@@ -314,12 +314,16 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
 
 /// What an accepted call still needs. The arrays are looked at last, after everything that may run
 /// Python code: their addresses hold from here on.
-void CompiledOperator::make_ready(std::vector<Array>& inputs, const std::vector<Array>& outputs,
-                                  bool are_outputs_given, const Workspace& workspace,
-                                  Pins& pins) const {
+void CompiledOperator::make_ready(const Call& call, std::vector<Array>& inputs,
+                                  const std::vector<Array>& outputs, bool are_outputs_given,
+                                  const Workspace& workspace, Pins& pins) const {
   for (const Array& output : outputs)
     if (are_outputs_given && output.source) tell_written(output.source);
   workspace.tell_written();
+  std::vector<py::handle> used = {workspace.source()};
+  for (const std::vector<Array>* arrays : {&std::as_const(inputs), &outputs})
+    for (const Array& array : *arrays) used.push_back(array.source);
+  tell_used(call, used);
   for (size_t i = 0; i < inputs.size(); ++i)
     make_copy(op(), inputs_[i].tensor->field, kInputNames[i], inputs[i]);
   if (program_.lets_others_run()) {
@@ -346,7 +350,7 @@ py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
   const bool is_given = !arguments.out.is_none();
   allocate(call, inputs, outputs);
   Pins pins;
-  make_ready(inputs, outputs, is_given, workspace, pins);
+  make_ready(call, inputs, outputs, is_given, workspace, pins);
   void *from[kMostInputs], *to[kMostOutputs];
   for (size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i].view.data;
   for (size_t o = 0; o < outputs.size(); ++o) to[o] = outputs[o].view.data;

@@ -88,6 +88,12 @@ void Invocation::allocate(const PlannedCall& planned) {
 void Invocation::make_ready(const Program& program, Pins& pins) {
   for (int o = 0; o < output_count_; ++o)
     if (outputs_[o].is_given && outputs_[o].array.source) tell_written(outputs_[o].array.source);
+  py::handle used[5];
+  size_t count = 0;
+  for (const NamedInput& input : inputs_)
+    used[count++] = input.array ? input.array->source : py::handle();
+  for (int o = 0; o < output_count_; ++o) used[count++] = outputs_[o].array.source;
+  tell_used(call_, {used, count});
   for (const NamedInput& input : inputs_)
     if (input.array) make_copy(call_.op, input.field, input.name, *input.array);
   if (program.lets_others_run()) {

@@ -56,6 +56,23 @@ void* current_stream(py::handle array, int device) {
   return reinterpret_cast<void*>(handle == 1 ? 0 : handle);
 }
 
+LibraryScratch scratch_like(const Call& call, py::handle like, int64_t bytes) {
+  const py::object found =
+      function("scratch")(like, bytes, call.place.device, reinterpret_cast<uintptr_t>(call.stream));
+  if (found.is_none()) return {};
+  const auto pair = found.cast<py::tuple>();
+  return {pair[0], reinterpret_cast<void*>(pair[1].cast<uintptr_t>())};
+}
+
+void tell_used(const Call& call, std::span<const py::handle> arrays) {
+  if (!call.place.is_cuda() || !call.is_stream_given()) return;
+  py::list told;
+  for (const py::handle array : arrays)
+    if (array) told.append(array);
+  if (!told.empty())
+    function("used_on")(told, call.place.device, reinterpret_cast<uintptr_t>(call.stream));
+}
+
 py::object export_capsule(const Call& call, Place place, py::handle array) {
   py::object stream = py::none();
   if (place.is_cuda()) stream = py::int_(call.dlpack_stream());

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <span>
 #include <string>
 
 #include "bindings/call.h"
@@ -28,6 +29,19 @@ bool is_row_major(py::handle array);
 /// The stream that is current on a device in the library of `array`; the legacy default one where
 /// the library is not known.
 void* current_stream(py::handle array, int device);
+
+/// Memory of the library of `like` for work on the call's stream, and its address; nothing where
+/// the library gives none. To be dropped once the work is enqueued.
+struct LibraryScratch {
+  py::object memory;
+  void* address = nullptr;
+};
+LibraryScratch scratch_like(const Call& call, py::handle like, int64_t bytes);
+
+/// Tells the library of these arrays that the call's stream uses their memory, where that is not
+/// the library's own; without it, memory of arrays that are dropped early may be handed out too
+/// soon.
+void tell_used(const Call& call, std::span<const py::handle> arrays);
 
 /// The capsule of array.__dlpack__(), exported for the call's stream.
 py::object export_capsule(const Call& call, Place place, py::handle array);

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "bindings/explain.h"
+#include "bindings/libraries.h"
 #include "bindings/unlocked.h"
 #include "core/check.h"
 #include "cpu/isa/backend.h"
@@ -88,9 +89,11 @@ class Held {
 
 class NewMemory : public Scratch {
  public:
-  explicit NewMemory(bool is_cuda) : is_cuda_(is_cuda) {}
+  /// `given` is memory of an array's library, or null.
+  NewMemory(bool is_cuda, void* given) : is_cuda_(is_cuda), given_(given) {}
 
   void* begin(int64_t bytes, void* stream) override {
+    if (given_) return given_;
     if (is_cuda_) return on_stream_.emplace(bytes, stream).data();
     on_cpu_.reset(new std::byte[size_t(bytes)]);
     return on_cpu_.get();
@@ -99,6 +102,7 @@ class NewMemory : public Scratch {
 
  private:
   bool is_cuda_;
+  void* given_;
   std::unique_ptr<std::byte[]> on_cpu_;
   std::optional<cuda::StreamMemory> on_stream_;
 };
@@ -134,16 +138,23 @@ void Program::choose_kernels() {
 }
 
 void Program::load_kernels() const {
-  void* const anywhere = reinterpret_cast<void*>(uintptr_t(1) << 20);  // it is never followed
-  const Operands operands{anywhere, anywhere, anywhere, anywhere, anywhere};
   const cuda::DeviceGuard guard(place_.device);
-  for (const auto& choice : choices_)
-    if (choice)
-      std::visit(
-          [&](const auto& p) {
-            run_cuda(p, *choice, operands, {place_.device, nullptr, anywhere, true});
-          },
-          plan_);
+  for (size_t log = 0; log < choices_.size(); ++log)
+    if (choices_[log])
+      for (size_t at = log; at < choices_.size(); ++at) rehearse(*choices_[log], at);
+}
+
+/// A kernel may have variants for those operands' alignment that it reads in vectors, which is at
+/// least that of all.
+void Program::rehearse(const cuda::Choice& choice, size_t alignment_log) const {
+  const uintptr_t odd = alignment_log < choices_.size() - 1 ? uintptr_t(1) << alignment_log : 0;
+  void* const anywhere = reinterpret_cast<void*>((uintptr_t(1) << 20) + odd);  // never followed
+  const Operands operands{anywhere, anywhere, anywhere, anywhere, anywhere};
+  std::visit(
+      [&](const auto& p) {
+        run_cuda(p, choice, operands, {place_.device, nullptr, anywhere, true});
+      },
+      plan_);
 }
 
 cuda::Situation Program::situation_for(const Operands& operands) const {
@@ -199,7 +210,11 @@ void Program::run(const Call& call, const Operands& operands, Scratch& scratch) 
 }
 
 void Program::run(const Call& call, const Operands& operands) const {
-  NewMemory memory(place_.is_cuda());
+  LibraryScratch given;  // dropped with the interpreter lock held
+  if (place_.is_cuda() && call.library && workspace_bytes_)
+    if (const int64_t bytes = choice_for(operands).geometry.workspace_bytes)
+      given = scratch_like(call, call.library, bytes);
+  NewMemory memory(place_.is_cuda(), given.address);
   run(call, operands, memory);
 }
 

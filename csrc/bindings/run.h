@@ -88,6 +88,7 @@ class Program {
   }
 
   void choose_kernels();
+  void rehearse(const cuda::Choice& choice, size_t alignment_log) const;
   void run_on_cpu(const Operands& operands, Scratch& scratch) const;
   void run_on_cuda(const Call& call, const Operands& operands, Scratch& scratch) const;
   cuda::Situation situation_for(const Operands& operands) const;

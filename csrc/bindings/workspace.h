@@ -19,6 +19,7 @@ class Workspace {
 
   bool is_given() const { return is_given_; }
   void* data() const { return data_; }
+  py::handle source() const { return array_.source; }  // where it is a library's array
 
   /// The last steps before work, as for every other array.
   void tell_written() const;

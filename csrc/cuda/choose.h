@@ -22,6 +22,9 @@ struct Situation {
   int64_t alignment = 256;  // the largest power of two that divides every address, at most 256
 };
 
+/// Blocks of a kernel that loops by 32-bit numbers; beyond, they take several turns.
+constexpr int64_t kMostLoopBlocks = int64_t{1} << 20;
+
 /// How a kernel is launched; one that takes several launches states its largest.
 struct Geometry {
   uint32_t blocks = 0, threads = 0;

@@ -1,5 +1,6 @@
 // Devices, memory and order between streams, through the statically linked runtime.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,8 +12,25 @@
 namespace cudml::cuda {
 namespace {
 
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// What an older driver lacks: the first branch that serves this toolkit's major version.
+std::string describe_driver() {
+  constexpr int kMajor = CUDART_VERSION / 1000;
+  constexpr const char* kNeeded = kMajor == 12 ? "525" : kMajor == 13 ? "580" : nullptr;
+  int found = 0;
+  if (cudaDriverGetVersion(&found) != cudaSuccess) cudaGetLastError();
+  std::string text = found ? "; the driver found serves CUDA " + version_text(found) + " at most"
+                           : "; no NVIDIA driver is found";
+  text += ", this build needs one for CUDA " + std::to_string(kMajor);
+  return kNeeded ? text + ", that is driver " + kNeeded + " or later" : text;
+}
+
 std::string describe(cudaError_t error) {
-  return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+  const std::string text = std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+  return error == cudaErrorInsufficientDriver ? text + describe_driver() : text;
 }
 
 int attribute(cudaDeviceAttr which, int device) {
@@ -141,20 +159,11 @@ DeviceGuard::~DeviceGuard() {
   if (former_ >= 0) cudaSetDevice(former_);
 }
 
-StreamMemory::StreamMemory(int64_t bytes, void* stream) : stream_(stream) {
-  if (bytes > 0)
-    check_cuda(cudaMallocAsync(&data_, size_t(bytes), static_cast<cudaStream_t>(stream)),
-               "cudaMallocAsync");
-}
-
-StreamMemory::~StreamMemory() {
-  if (data_) cudaFreeAsync(data_, static_cast<cudaStream_t>(stream_));
-}
-
 namespace {
 
-/// This thread may allocate and release memory while a stream captures, its own or another's:
-/// neither is enqueued, so no graph depends on it, but without this it would break the capture.
+/// This thread may allocate and release memory and load kernels while a stream captures, its own or
+/// another's: none of it is enqueued, so no graph depends on it, but without this it would break
+/// the capture.
 class RelaxedCapture {
  public:
   RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -167,6 +176,117 @@ class RelaxedCapture {
 };
 
 }  // namespace
+
+namespace {
+
+/// Kernels that were loaded, each on one device; those that find no place are loaded again.
+class Loaded {
+ public:
+  bool has(const void* kernel, int device) const {
+    const uintptr_t key = key_of(kernel, device);
+    for (size_t i = 0; i < kTries; ++i)
+      if (keys_[place(key, i)].load(std::memory_order_relaxed) == key) return true;
+    return false;
+  }
+  void add(const void* kernel, int device) {
+    const uintptr_t key = key_of(kernel, device);
+    for (size_t i = 0; i < kTries; ++i) {
+      uintptr_t found = 0;
+      if (keys_[place(key, i)].compare_exchange_strong(found, key) || found == key) return;
+    }
+  }
+
+ private:
+  static constexpr size_t kPlaces = 4096, kTries = 16;
+
+  static uintptr_t key_of(const void* kernel, int device) {
+    return reinterpret_cast<uintptr_t>(kernel) * kMostDevices + uintptr_t(device);
+  }
+  static size_t place(uintptr_t key, size_t i) {
+    return size_t((key * 0x9e3779b97f4a7c15u >> 40) + i) % kPlaces;
+  }
+
+  std::atomic<uintptr_t> keys_[kPlaces] = {};
+};
+
+Loaded loaded;
+
+}  // namespace
+
+void load_now(const char* name, const void* kernel, int device) {
+  const RelaxedCapture relaxed;
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), name);
+  loaded.add(kernel, device);
+}
+
+void load_once(const char* name, const void* kernel, int device) {
+  if (!loaded.has(kernel, device)) load_now(name, kernel, device);
+}
+
+namespace {
+
+/// Kept for later calls; what a call needs beyond is given back at the next synchronization.
+constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
+
+/// A pool of its own for a device, apart from what frameworks have set the default one to.
+struct Pool {
+  std::once_flag made;
+  cudaMemPool_t handle = nullptr;
+};
+
+cudaMemPool_t new_pool(int device) {
+  const RelaxedCapture relaxed;
+  if (!attribute(cudaDevAttrMemoryPoolsSupported, device)) return nullptr;
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  cudaMemPool_t pool = nullptr;
+  check_cuda(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  uint64_t kept = kKeptBytes;
+  check_cuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
+             "cudaMemPoolSetAttribute");
+  return pool;
+}
+
+/// The current device's pool, made when it is first needed; null where it can have none.
+cudaMemPool_t own_pool() {
+  static const std::unique_ptr<Pool[]> pools(new Pool[kMostDevices]);
+  const int device = current_device();
+  if (device >= kMostDevices) return nullptr;
+  Pool& pool = pools[device];
+  std::call_once(pool.made, [&] { pool.handle = new_pool(device); });
+  return pool.handle;
+}
+
+}  // namespace
+
+StreamMemory::StreamMemory(int64_t bytes, void* stream) : stream_(stream) {
+  if (bytes <= 0) return;
+  const auto on = static_cast<cudaStream_t>(stream);
+  if (const cudaMemPool_t pool = own_pool()) {
+    is_pooled_ = true;
+    check_cuda(cudaMallocFromPoolAsync(&data_, size_t(bytes), pool, on), "cudaMallocFromPoolAsync");
+    return;
+  }
+  if (is_capturing(on))
+    throw Error("the device has no memory pools, so a graph cannot hold the " +
+                    std::to_string(bytes) + " bytes that the call needs for itself",
+                cudaErrorNotSupported, cudaGetErrorName(cudaErrorNotSupported), "");
+  const RelaxedCapture relaxed;  // of another stream
+  check_cuda(cudaMalloc(&data_, size_t(bytes)), "cudaMalloc");
+}
+
+StreamMemory::~StreamMemory() {
+  if (!data_) return;
+  if (is_pooled_) {
+    cudaFreeAsync(data_, static_cast<cudaStream_t>(stream_));
+    return;
+  }
+  const RelaxedCapture relaxed;
+  cudaFree(data_);
+}
 
 OwnedMemory::OwnedMemory(int64_t bytes) {
   if (bytes <= 0) return;
@@ -197,9 +317,24 @@ OwnedMemory& OwnedMemory::operator=(OwnedMemory&& other) noexcept {
   return *this;
 }
 
+namespace {
+
+/// What no other stream has, ever; 0 where that is not known. A handle is no identity: that of a
+/// destroyed stream is used again, and 2 is another stream in each thread.
+uint64_t identity(cudaStream_t stream) {
+  unsigned long long id = 0;
+  if (stream == cudaStreamPerThread) return 0;
+  if (cudaStreamGetId(stream, &id) == cudaSuccess) return id;
+  cudaGetLastError();
+  return 0;
+}
+
+}  // namespace
+
 void OwnedMemory::enter(void* stream) {
   const auto next = static_cast<cudaStream_t>(stream);
-  if (!data_ || !is_used_ || stream == last_stream_ || is_capturing(next)) return;
+  if (!data_ || !is_used_ || is_capturing(next)) return;
+  if (last_stream_ && identity(next) == last_stream_) return;
   check_cuda(cudaStreamWaitEvent(next, static_cast<cudaEvent_t>(event_), 0), "cudaStreamWaitEvent");
 }
 
@@ -207,7 +342,7 @@ void OwnedMemory::leave(void* stream) {
   const auto last = static_cast<cudaStream_t>(stream);
   if (!data_ || is_capturing(last)) return;
   check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(event_), last), "cudaEventRecord");
-  last_stream_ = stream;
+  last_stream_ = identity(last);
   is_used_ = true;
 }
 

@@ -63,7 +63,9 @@ class DeviceGuard {
 };
 
 /// Memory of the current device for what is enqueued on `stream` while it lives: both allocation
-/// and release take their turn on the stream. Without bytes there is no memory and no call.
+/// and release take their turn on the stream, from a pool of the library's own. Without bytes there
+/// is no memory and no call. A device without pools allocates at once and waits when it releases,
+/// which no graph can hold.
 class StreamMemory {
  public:
   StreamMemory(int64_t bytes, void* stream);
@@ -75,6 +77,7 @@ class StreamMemory {
 
  private:
   void *data_ = nullptr, *stream_;
+  bool is_pooled_ = false;
 };
 
 /// Memory of the current device that outlives calls, used by one stream after the other.
@@ -89,14 +92,15 @@ class OwnedMemory {
   void* data() const { return data_; }
 
   /// Call before and after enqueuing work on the memory: work of another stream is waited for, on
-  /// the device. What a graph captures is ordered by whoever launches the graph.
+  /// the device, and so is that of a stream which may be another. What a graph captures is ordered
+  /// by whoever launches the graph.
   void enter(void* stream);
   void leave(void* stream);
 
  private:
   void* data_ = nullptr;
-  void* event_ = nullptr;  // after the last work
-  void* last_stream_ = nullptr;
+  void* event_ = nullptr;     // after the last work
+  uint64_t last_stream_ = 0;  // its identity
   bool is_used_ = false;
 };
 

@@ -12,21 +12,28 @@ namespace cudml::cuda {
 /// Throws Error with the code, its name and what failed.
 void check_cuda(cudaError_t error, const char* what);
 
+/// Has the driver load a kernel on the device, which is current: it does so at the first question
+/// about it, also while a stream captures.
+void load_now(const char* name, const void* kernel, int device);
+
+/// The same unless it was done before, as the first launch may be a captured one.
+void load_once(const char* name, const void* kernel, int device);
+
+/// Shared memory beyond 48 KiB, a kernel's own variables and the dynamic bytes together, is opted
+/// in to. No kernel's variables take more than the rest.
+constexpr int64_t kMostUnaskedDynamic = 24 << 10;
+
 /// Launches `kernel` over geometry.blocks blocks in x alone: grid y and z have small limits.
-/// Shared memory beyond 48 KiB is opted in to.
 template <class... Params, class... Args>
 void launch(const char* name, void (*kernel)(Params...), const Geometry& geometry,
             const Target& target, Args&&... args) {
   if (geometry.blocks == 0) return;
-  if (target.is_rehearsal) {  // the driver loads a kernel when it is first asked about
-    cudaFuncAttributes attributes;
-    return check_cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
-                      name);
-  }
+  const auto address = reinterpret_cast<const void*>(kernel);
+  if (target.is_rehearsal) return load_now(name, address, target.device);
   const Range range(name);
-  if (geometry.shared_bytes > (48 << 10))
-    check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+  load_once(name, address, target.device);
+  if (geometry.shared_bytes > kMostUnaskedDynamic)
+    check_cuda(cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     int(geometry.shared_bytes)),
                name);
   cudaLaunchConfig_t config = {};

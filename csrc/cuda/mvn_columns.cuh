@@ -2,6 +2,7 @@
 // and a thread follows some columns down the rows.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/mvn_args.cuh"
 
 namespace cudml::cuda {
@@ -168,7 +169,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
 __global__ __launch_bounds__(kMvnThreads) void mvn_column_join_kernel(
     const MvnColumnShape shape, const MvnColumnMoments* moments, uint32_t steps, uint32_t lanes,
     uint32_t groups, bool use_variance, double epsilon, Normalizer<float>* normalizers) {
-  const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+  const auto thread = uint32_t(thread_in_grid());  // of fewer than 2^26 groups, 32 lanes each
   const uint32_t g = thread / lanes, lane = thread % lanes;
   const uint32_t groups_abreast = shape.columns / shape.fold.divisor;
   Moments<float> joined;

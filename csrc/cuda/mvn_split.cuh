@@ -2,6 +2,7 @@
 // result; each step is a launch.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/mvn_args.cuh"
 
 namespace cudml::cuda {
@@ -101,7 +102,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_join_kernel(const Moments<A>*
                                                                bool use_variance, double epsilon,
                                                                Normalizer<A>* normalizers) {
   const uint32_t lane = threadIdx.x % 32;
-  const uint32_t g = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  const auto g = uint32_t(warp_in_grid());
   Moments<A> moments;
   if (g < groups)
     for (uint32_t i = lane; i < count; i += 32)

@@ -1,6 +1,7 @@
 // Normalization of rows that a warp, or some lanes of one, keep in registers as they were stored.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/mvn_row_parts.cuh"
 
 namespace cudml::cuda {
@@ -25,7 +26,7 @@ struct MvnWarpRows {
     lane = threadIdx.x % 32;
     in_row = lane % lanes;
     abreast = 32 / lanes;
-    first = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * kBatch * abreast + lane / lanes;
+    first = uint32_t(warp_in_grid()) * kBatch * abreast + lane / lanes;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b)
       if (exists(b)) group[b] = args.kept.at(first + b * abreast);

@@ -1,6 +1,7 @@
 // Padding of any plan: 64-bit offsets, one division per element and dimension.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/pad_kernels.h"
 
@@ -9,8 +10,8 @@ namespace cudml::cuda {
 template <class T>
 __global__ void __launch_bounds__(kPadThreads)
     pad_generic_kernel(PadPlan plan, const T* x, T* y, T value, int64_t elements) {
-  const int64_t step = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < elements; i += step) {
+  const int64_t step = threads_in_grid();
+  for (int64_t i = thread_in_grid(); i < elements; i += step) {
     int64_t rest = i, from = 0, to = 0;
     bool is_constant = false;
     for (int d = plan.rank - 1; d >= 0; --d) {

@@ -8,7 +8,6 @@
 namespace cudml::cuda {
 namespace {
 
-constexpr int64_t kMostBlocks = 1 << 20;  // beyond, blocks take several turns
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kLongRow = 256;  // bytes from which rows are worth a kernel of their own
 
@@ -179,7 +178,7 @@ Geometry row_geometry(const PadPlan& plan, const Situation& s) {
 
 Geometry generic_geometry(const PadPlan& plan, const Situation&) {
   const int64_t blocks = (pad_elements(plan) + kPadThreads - 1) / kPadThreads;
-  return {uint32_t(std::min(blocks, kMostBlocks)), kPadThreads, 0, 0};
+  return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPadThreads, 0, 0};
 }
 
 template <PadKernel kKernel>

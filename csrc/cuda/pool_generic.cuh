@@ -1,6 +1,7 @@
 // Every plan: 64-bit offsets, sums in double, one thread for one output.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/pool_one.cuh"
 
 namespace cudml::cuda {
@@ -30,8 +31,7 @@ template <class T, Pooled kWhat>
 __global__ void __launch_bounds__(kPoolThreads, 3)
     pool_generic_kernel(PoolShape<int64_t> shape, WideOrder order, int64_t outputs, const T* x,
                         T* y, void* indices) {
-  for (int64_t i = int64_t{blockIdx.x} * kPoolThreads + threadIdx.x; i < outputs;
-       i += int64_t{gridDim.x} * kPoolThreads)
+  for (int64_t i = thread_in_grid(); i < outputs; i += threads_in_grid())
     pool_one<kWhat, double>(shape, order.place(i), x, y, indices);
 }
 

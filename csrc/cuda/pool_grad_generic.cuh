@@ -1,6 +1,7 @@
 // Gradients of any plan: 64-bit offsets, divisions, any strides, any dilation.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/pool_grad_parts.cuh"
 
 namespace cudml::cuda {
@@ -13,8 +14,8 @@ __global__ void __launch_bounds__(kPoolGradThreads, 2)
                                      bool lanes) {
   const PoolPlan& f = plan.forward;
   const int64_t size[3] = {f.axis[0].in, f.axis[1].in, f.axis[2].in};
-  const int64_t step = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < elements; i += step) {
+  const int64_t step = threads_in_grid();
+  for (int64_t i = thread_in_grid(); i < elements; i += step) {
     const PoolPlace p = place_of(i, f.batch, size, lanes);
     const Covers slices = covers_of(f.axis[0], p.space[0]);
     const Covers rows = covers_of(f.axis[1], p.space[1]);
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(kPoolGradThreads)
                                  int64_t elements, bool lanes) {
   const PoolPlan& f = plan.forward;
   const int64_t size[3] = {f.axis[0].in, f.axis[1].in, f.axis[2].in};
-  const int64_t step = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < elements; i += step) {
+  const int64_t step = threads_in_grid();
+  for (int64_t i = thread_in_grid(); i < elements; i += step) {
     const PoolPlace p = place_of(i, f.batch, size, lanes);
     const Covers slices = covers_of(f.axis[0], p.space[0]);
     const Covers rows = covers_of(f.axis[1], p.space[1]);

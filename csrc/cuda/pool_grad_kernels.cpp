@@ -225,12 +225,12 @@ Geometry place_geometry(const PoolGradPlan& plan, const Situation& s) {
 Geometry pairs_geometry(const PoolGradPlan& plan, const Situation&) {
   if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
   const int64_t blocks = (int64_t{pairs_of(plan).units} + kPoolGradThreads - 1) / kPoolGradThreads;
-  return {uint32_t(std::min(blocks, int64_t{1} << 20)), kPoolGradThreads, 0, 0};
+  return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
 }
 
 Geometry generic_geometry(const PoolGradPlan& plan, const Situation& s) {
   const int64_t n = (pool_grad_elements(plan) + kPoolGradThreads - 1) / kPoolGradThreads;
-  return {uint32_t(std::min(n, int64_t{1} << 20)), kPoolGradThreads, 0, workspace_of(plan, s)};
+  return {uint32_t(std::min(n, kMostLoopBlocks)), kPoolGradThreads, 0, workspace_of(plan, s)};
 }
 
 using Need = Predicate<PoolGradPlan>;

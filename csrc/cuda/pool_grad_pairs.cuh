@@ -3,6 +3,7 @@
 // memory.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/pool_grad_rows.cuh"
 #include "math/reducer.h"
 
@@ -103,8 +104,8 @@ __global__ void __launch_bounds__(kPoolGradThreads)
                            T* __restrict__ result) {
   constexpr int kN = kVector<T>, kWindows = kN / 2;
   const GradAxis &h = pairs.axis[1], &w = pairs.axis[2];
-  const uint32_t step = gridDim.x * kPoolGradThreads;
-  for (uint32_t n = blockIdx.x * kPoolGradThreads + threadIdx.x; n < pairs.units; n += step) {
+  const uint32_t step = loop_step<kPoolGradThreads>();
+  for (uint32_t n = loop_begin<kPoolGradThreads>(); n < pairs.units; n += step) {
     const PairPlace p = place_of(pairs, n);
     const int32_t columns = w.in - p.column * kN;
     const int32_t windows = p.cell < h.out ? w.out - p.column * kWindows : 0;

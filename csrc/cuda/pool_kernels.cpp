@@ -91,7 +91,7 @@ constexpr Predicate<PoolPlan> kPackedColumns = {"the input's columns are packed"
 /// n threads, which loop where the grid is cut short.
 Geometry threads_for(int64_t n, const Situation& situation) {
   const int64_t blocks = (n + kPoolThreads - 1) / kPoolThreads;
-  const int64_t most = int64_t{situation.multiprocessors} * 256;
+  const int64_t most = std::min(int64_t{situation.multiprocessors} * 256, kMostLoopBlocks);
   return {uint32_t(std::min(blocks, most)), kPoolThreads, 0, 0};
 }
 

@@ -1,6 +1,7 @@
 // Neighbouring planes side by side in memory: one thread computes one place of kN planes.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/pool_one.cuh"
 
 namespace cudml::cuda {
@@ -74,8 +75,7 @@ template <class T, int kN, Pooled kWhat>
 __global__ void __launch_bounds__(kPoolThreads, 3)
     pool_lanes_kernel(PoolShape<int32_t> s, OutputOrder order, uint32_t vectors, const T* x, T* y,
                       void* indices, bool index_vectors) {
-  for (uint32_t i = blockIdx.x * kPoolThreads + threadIdx.x; i < vectors;
-       i += gridDim.x * kPoolThreads) {
+  for (uint32_t i = loop_begin<kPoolThreads>(); i < vectors; i += loop_step<kPoolThreads>()) {
     PoolPlaceOf<int32_t> place = order.place(i);
     place.batch[1] *= kN;
     const PoolWindow<int32_t> w = window_at(s, place);

@@ -2,6 +2,7 @@
 // tile of the input that it keeps in registers.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/pool_one.cuh"
 
 namespace cudml::cuda {
@@ -304,8 +305,7 @@ __global__ void __launch_bounds__(kPoolThreads, 2)
     pool_tile_kernel(PoolShape<int32_t> s, OutputOrder order, uint32_t tiles, TileAccess access,
                      const T* x, T* y, void* indices) {
   using Shape = Tile<T, kH, kW, kS>;
-  for (uint32_t i = blockIdx.x * kPoolThreads + threadIdx.x; i < tiles;
-       i += gridDim.x * kPoolThreads) {
+  for (uint32_t i = loop_begin<kPoolThreads>(); i < tiles; i += loop_step<kPoolThreads>()) {
     const TilePlace<Shape> place(s, order, i);
     TileOutputs<T, kWhat, Shape> out;
     out.clear();

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/fast_div.h"
+#include "cuda/choose.h"
 
 namespace cudml::cuda {
 
@@ -35,9 +36,8 @@ inline RowTiles cut_rows(int64_t rows, int64_t units, int64_t row_cost, int64_t 
   return t;
 }
 
-/// Blocks for the tiles; beyond, they take several turns.
 inline uint32_t blocks_of(const RowTiles& t) {
-  return uint32_t(std::min(t.tiles, int64_t{1} << 20));
+  return uint32_t(std::min(t.tiles, kMostLoopBlocks));
 }
 
 }  // namespace cudml::cuda

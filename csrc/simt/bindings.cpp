@@ -43,6 +43,9 @@ void bind_runtime(py::module_& module) {
   module.def("simt_unplace", &unplace_memory);
   module.def("simt_forget_loaded", &forget_loaded);
   module.def("simt_events", &live_events);
+  module.def("simt_set_driver", &set_driver);
+  module.def("simt_support_pools", &support_pools);
+  module.def("simt_pools", &memory_pools);
 }
 
 void bind_streams(py::module_& module) {

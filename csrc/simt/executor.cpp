@@ -213,7 +213,7 @@ cudaError_t check_limits(const cudaLaunchConfig_t& config) {
   return cudaSuccess;
 }
 
-void set_up(const cudaLaunchConfig_t& config) {
+void set_up(const cudaLaunchConfig_t& config, const SharedLimits& limits) {
   gridDim = config.gridDim;
   blockDim = config.blockDim;
   current.threads = int(blockDim.x * blockDim.y * blockDim.z);
@@ -222,7 +222,7 @@ void set_up(const cudaLaunchConfig_t& config) {
   const uint64_t blocks = uint64_t(gridDim.x) * gridDim.y * gridDim.z;
   schedule.begin_launch(blocks, current.threads);
   pool.reserve(size_t(current.threads));
-  shared.begin_launch(config.dynamicSmemBytes);
+  shared.begin_launch(config.dynamicSmemBytes, limits.together);
   if (is_tsan()) {
     host.tsan = __tsan_get_current_fiber();
     addresses.reserve(blocks, 2 + (size_t(current.threads) + kWarp - 1) / kWarp * kWarp);
@@ -288,7 +288,10 @@ const uint64_t* warp_exchange(WarpCall call, uint32_t mask, uint64_t value, Site
 
 void* shared_slot(const void* key, size_t bytes, size_t alignment, Site site) {
   void* slot = shared.slot(key, bytes, alignment);
-  if (!slot) fail(site, "the block's variables in shared memory take more than 48 KiB");
+  if (!slot)
+    fail(site,
+         "the block's variables take more shared memory than the launch may: 48 KiB, dynamic "
+         "bytes included, where the kernel is not opted in to more");
   return slot;
 }
 
@@ -338,14 +341,16 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*
                    void* arguments) {
   const std::lock_guard<std::mutex> guard(one_launch);
   cudaError_t error = check_limits(config);
-  if (error == cudaSuccess) error = check_dynamic_shared(kernel, config.dynamicSmemBytes);
+  const SharedLimits limits = shared_limits(kernel);
+  if (error == cudaSuccess && config.dynamicSmemBytes > limits.dynamic)
+    error = cudaErrorInvalidValue;
   if (error != cudaSuccess) return set_last_error(error);
   launched.insert(kernel);
   current.kernel = kernel;
   current.invoke = invoke;
   current.arguments = arguments;
-  set_up(config);
-  const uint64_t blocks = uint64_t(gridDim.x) * gridDim.y * gridDim.z;
+  set_up(config, limits);
+  const uint64_t blocks = schedule.blocks();
   uint64_t i = 0;
   while (i < blocks && run_block(schedule.block(i))) ++i;
   order_acquire(&end_of_launch);

@@ -61,8 +61,13 @@ uint32_t lane();
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*invoke)(void*),
                    void* arguments);
 
-/// Whether the kernel was opted in to so many dynamic bytes; the error that a later call reports.
-cudaError_t check_dynamic_shared(const void* kernel, size_t bytes);
+/// What launches of a kernel may take of shared memory: dynamic bytes, and all together.
+struct SharedLimits {
+  size_t dynamic = kMostStaticShared, together = kMostStaticShared;
+};
+SharedLimits shared_limits(const void* kernel);
+
+/// The error that a later call reports.
 cudaError_t set_last_error(cudaError_t error);
 
 /// What the last failed launch of this host thread said.

@@ -31,10 +31,17 @@ struct Placed {
   int device = 0;  // or -1, the host
 };
 
+struct Pool {
+  int device = 0;
+  uint64_t threshold = 0;  // bytes that it keeps for later
+};
+
 std::mutex lock;
 std::map<char*, Allocation> allocations;
 std::map<uintptr_t, Placed> placed;
 std::map<const void*, int> opted_in;  // dynamic shared bytes of each kernel
+std::map<cudaMemPool_t, Pool> pools;
+bool has_pools = true;
 thread_local cudaError_t last_error = cudaSuccess;
 
 /// Exactly `bytes` bytes of 0xFF that only they may be touched of.
@@ -134,6 +141,15 @@ cudaError_t release(void* p) {
   return cudaSuccess;
 }
 
+void support_pools(bool are_there) { has_pools = are_there; }
+
+std::vector<std::pair<int, uint64_t>> memory_pools() {
+  const std::lock_guard<std::mutex> guard(lock);
+  std::vector<std::pair<int, uint64_t>> found;
+  for (const auto& [handle, pool] : pools) found.emplace_back(pool.device, pool.threshold);
+  return found;
+}
+
 void place_memory(uintptr_t address, size_t bytes, int device) {
   const std::lock_guard<std::mutex> guard(lock);
   placed[address] = {bytes, device};
@@ -146,11 +162,11 @@ void unplace_memory(uintptr_t address) {
 
 cudaError_t set_last_error(cudaError_t error) { return last_error = error; }
 
-cudaError_t check_dynamic_shared(const void* kernel, size_t bytes) {
+SharedLimits shared_limits(const void* kernel) {
   const std::lock_guard<std::mutex> guard(lock);
   const auto found = opted_in.find(kernel);
-  const size_t most = found == opted_in.end() ? kMostStaticShared : size_t(found->second);
-  return bytes <= most ? cudaSuccess : cudaErrorInvalidValue;
+  if (found == opted_in.end()) return {};
+  return {size_t(found->second), kMostShared};
 }
 
 }  // namespace cudml::simt
@@ -176,10 +192,13 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaDeviceSynchronize() { return begin_unsafe("cudaDeviceSynchronize"); }
 cudaError_t cudaDriverGetVersion(int* version) {
+  *version = driver_version();
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
-cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
@@ -208,6 +227,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxGridDimX: *value = 0x7fffffff; break;
     case cudaDevAttrL2CacheSize: *value = 4 << 20; break;
     case cudaDevAttrWarpSize: *value = kWarp; break;
+    case cudaDevAttrMemoryPoolsSupported: *value = has_pools; break;
     default: return set_last_error(cudaErrorNotSupported);
   }
   return check_device(device);
@@ -221,12 +241,40 @@ cudaError_t cudaFree(void* p) {
   const cudaError_t error = begin_unsafe("cudaFree", reinterpret_cast<uintptr_t>(p));
   return error ? error : release(p);
 }
-cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
+static cudaError_t allocate_async(const char* call, void** p, size_t bytes, cudaStream_t stream) {
   const auto nothing = [] { return cudaSuccess; };
-  if (const cudaError_t error = enqueue("cudaMallocAsync", stream, bytes, nothing)) return error;
+  if (const cudaError_t error = enqueue(call, stream, bytes, nothing)) return error;
+  if (!has_pools) return set_last_error(cudaErrorNotSupported);
   const cudaError_t error = allocate(p, bytes);
   if (error == cudaSuccess && *p && is_capturing(stream)) keep_for_graph(stream, *p);
   return error;
+}
+cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
+  return allocate_async("cudaMallocAsync", p, bytes, stream);
+}
+cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+  if (!pools.count(pool)) return set_last_error(cudaErrorInvalidValue);
+  return allocate_async("cudaMallocFromPoolAsync", p, bytes, stream);
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  if (const cudaError_t error = begin("cudaMemPoolCreate")) return error;
+  if (!has_pools) return set_last_error(cudaErrorNotSupported);
+  if (properties->location.type != cudaMemLocationTypeDevice)
+    return set_last_error(cudaErrorInvalidValue);
+  if (const cudaError_t error = check_device(properties->location.id)) return error;
+  const std::lock_guard<std::mutex> guard(lock);
+  *pool = reinterpret_cast<cudaMemPool_t>(new char);
+  pools[*pool] = {properties->location.id, 0};
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  if (const cudaError_t error = begin("cudaMemPoolSetAttribute")) return error;
+  const std::lock_guard<std::mutex> guard(lock);
+  if (!pools.count(pool) || attribute != cudaMemPoolAttrReleaseThreshold)
+    return set_last_error(cudaErrorInvalidValue);
+  pools[pool].threshold = *static_cast<const uint64_t*>(value);
+  return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
   const bool is_kept = is_capturing(stream);  // and freed with the graph
@@ -272,7 +320,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   if (const cudaError_t error = begin("cudaFuncSetAttribute")) return error;
-  mark_loaded(kernel);
+  if (const cudaError_t error = load(kernel)) return error;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value < 0 || size_t(value) > kMostShared) return set_last_error(cudaErrorInvalidValue);
   const std::lock_guard<std::mutex> guard(lock);
@@ -280,7 +328,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   return cudaSuccess;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
-  mark_loaded(kernel);
+  if (const cudaError_t error = load(kernel)) return error;
   *attributes = {};
   attributes->maxThreadsPerBlock = kMostThreads;
   return cudaSuccess;

@@ -22,11 +22,15 @@ class Schedule {
     state_ = (seed_ * 0x9e3779b97f4a7c15u + blocks) * 0xbf58476d1ce4e5b9u + uint64_t(threads);
     draws_next_ = false;
     order_.clear();
+    blocks_ = blocks;
+    if (blocks > kMostRun) return sample(blocks);
     if (seed_ == 0 || blocks > kMostShuffled) return;
     order_.resize(blocks);
     std::iota(order_.begin(), order_.end(), 0u);
     for (uint64_t i = blocks; i > 1; --i) std::swap(order_[i - 1], order_[draw(i)]);
   }
+  /// How many blocks are run.
+  uint64_t blocks() const { return order_.empty() ? blocks_ : order_.size(); }
   /// The i-th block to run.
   uint64_t block(uint64_t i) const { return order_.empty() ? i : order_[i]; }
 
@@ -74,7 +78,15 @@ class Schedule {
   }
 
  private:
-  static constexpr uint64_t kMostShuffled = 1 << 20;
+  static constexpr uint64_t kMostShuffled = 1 << 20, kMostRun = 1 << 22;
+
+  /// Of a grid that would take too long: its ends, and both sides of each power of two, at which
+  /// numbers that are too narrow begin again.
+  void sample(uint64_t blocks) {
+    order_ = {0, 1, uint32_t(blocks - 2), uint32_t(blocks - 1)};
+    for (uint64_t at = 1 << 10; at + 3 < blocks; at *= 2)
+      for (uint64_t block : {at - 1, at, at + 1}) order_.push_back(uint32_t(block));
+  }
 
   uint64_t draw(uint64_t below) {  // splitmix64
     uint64_t z = state_ += 0x9e3779b97f4a7c15u;
@@ -83,7 +95,7 @@ class Schedule {
     return (z ^ z >> 31) % below;
   }
 
-  uint64_t seed_ = 0, state_ = 0;
+  uint64_t seed_ = 0, state_ = 0, blocks_ = 0;
   std::vector<uint32_t> order_;
   uint16_t ring_[kMostThreads] = {};
   uint32_t head_ = 0, tail_ = 0;

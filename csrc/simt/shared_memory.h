@@ -57,8 +57,10 @@ class OrderAddresses {
 
 class SharedMemory {
  public:
-  void begin_launch(size_t dynamic_bytes) {
+  /// `most`: bytes that variables and dynamic memory may take together.
+  void begin_launch(size_t dynamic_bytes, size_t most) {
     dynamic_bytes_ = dynamic_bytes;
+    most_ = most;
     stride_ = kMostStaticShared + kSlots * 4 * kRedZone + (dynamic_bytes + 4095) / 4096 * 4096;
     // Blocks share one arena, or have one each where accesses of different blocks are compared.
     const size_t arenas = is_tsan() ? kArenas : 1;
@@ -77,12 +79,14 @@ class SharedMemory {
 
   void* dynamic() const { return dynamic_; }
 
-  /// The slot of `key`, made at the first call in a block; null where 48 KiB do not hold it.
+  /// The slot of `key`, made at the first call in a block; null where the launch may not take
+  /// so much.
   void* slot(const void* key, size_t bytes, size_t alignment) {
     for (int i = 0; i < slots_; ++i)
       if (slot_[i].key == key) return slot_[i].memory;
     static_bytes_ += bytes;
     if (static_bytes_ > kMostStaticShared || slots_ == kSlots) return nullptr;
+    if (static_bytes_ + dynamic_bytes_ > most_) return nullptr;
     slot_[slots_].key = key;
     slot_[slots_].memory = allocate(bytes, alignment);
     return slot_[slots_++].memory;
@@ -112,7 +116,7 @@ class SharedMemory {
 
   FreshMemory memory_;
   char *arena_ = nullptr, *dynamic_ = nullptr;
-  size_t stride_ = 0, arenas_ = 1, dynamic_bytes_ = 0, used_ = 0, static_bytes_ = 0;
+  size_t stride_ = 0, arenas_ = 1, dynamic_bytes_ = 0, most_ = 0, used_ = 0, static_bytes_ = 0;
   int slots_ = 0;
   Slot slot_[kSlots] = {};
 };

@@ -22,6 +22,7 @@ struct Capture {
 };
 
 struct Stream {
+  uint64_t id = 0;  // which no other stream ever has
   int device = 0;
   uint64_t capture = 0;  // a number, or 0
 };
@@ -43,10 +44,13 @@ std::map<cudaStream_t, Stream> streams;
 std::map<cudaEvent_t, Event> events;
 std::map<uint64_t, Capture> captures, graphs;
 uint64_t last_capture = 0;
-std::set<const void*> loaded;
+std::set<std::pair<const void*, int>> loaded;  // kernels, by device
 std::map<std::string, Failure> failures;
 std::vector<Noted> notes;
 bool is_logging = false;
+uint64_t last_id = 0;
+std::vector<cudaStream_t> free_handles;  // of streams that were destroyed
+int driver = CUDART_VERSION;             // the newest CUDA that the driver serves
 
 bool is_legacy(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy; }
 
@@ -60,10 +64,19 @@ cudaError_t break_all(cudaError_t error) {
   return set_last_error(error);
 }
 
+/// The stream behind a handle: behind the per-thread one each host thread has its own.
+cudaStream_t resolved(cudaStream_t stream) {
+  if (stream != cudaStreamPerThread) return stream;
+  thread_local const char own = 0;
+  return reinterpret_cast<cudaStream_t>(const_cast<char*>(&own));
+}
+
 /// The stream, the per-thread one included, or null where there is none of this handle.
-Stream* find(cudaStream_t stream) {
-  if (stream == cudaStreamPerThread) {
+Stream* find(cudaStream_t handle) {
+  const cudaStream_t stream = resolved(handle);
+  if (handle == cudaStreamPerThread) {
     Stream& own = streams[stream];
+    if (!own.id) own.id = ++last_id;
     own.device = current_device();
     return &own;
   }
@@ -119,6 +132,7 @@ cudaError_t begin(const char* call, cudaStream_t stream, uint64_t object) {
   const Guard guard(lock);
   if (is_logging)
     notes.push_back({call, reinterpret_cast<uintptr_t>(stream), current_device(), object});
+  if (driver / 1000 < CUDART_VERSION / 1000) return set_last_error(cudaErrorInsufficientDriver);
   const auto found = failures.find(call);
   if (found == failures.end() || found->second.skipped-- > 0) return cudaSuccess;
   const cudaError_t error = found->second.error;
@@ -151,16 +165,21 @@ cudaError_t enqueue_launch(const cudaLaunchConfig_t& config, const void* kernel,
                            void (*invoke)(void*), const std::shared_ptr<void>& arguments) {
   {
     const Guard guard(lock);
-    if (loaded.insert(kernel).second)
-      begin("load", config.stream, reinterpret_cast<uintptr_t>(kernel));
+    if (const cudaError_t error = load(kernel, config.stream)) return error;
   }
   return enqueue("cudaLaunchKernelExC", config.stream, reinterpret_cast<uintptr_t>(kernel),
                  [=] { return launch(config, kernel, invoke, arguments.get()); });
 }
 
-void mark_loaded(const void* kernel) {
+cudaError_t load(const void* kernel, cudaStream_t stream) {
   const Guard guard(lock);
-  loaded.insert(kernel);
+  if (loaded.count({kernel, current_device()})) return cudaSuccess;
+  if (const cudaError_t error = begin("load", stream, reinterpret_cast<uintptr_t>(kernel)))
+    return error;
+  if (!captures.empty() && capture_mode() != cudaStreamCaptureModeRelaxed)
+    return break_all(cudaErrorStreamCaptureUnsupported);
+  loaded.insert({kernel, current_device()});
+  return cudaSuccess;
 }
 
 void forget_loaded() {
@@ -170,13 +189,13 @@ void forget_loaded() {
 
 bool is_capturing(cudaStream_t stream) {
   const Guard guard(lock);
-  const auto found = streams.find(stream);
-  return found != streams.end() && found->second.capture;
+  const Stream* found = is_legacy(stream) ? nullptr : find(stream);
+  return found && found->capture;
 }
 
 void keep_for_graph(cudaStream_t stream, void* memory) {
   const Guard guard(lock);
-  captures[streams[stream].capture].memory.push_back(memory);
+  captures[find(stream)->capture].memory.push_back(memory);
 }
 
 cudaError_t begin_capture(cudaStream_t stream) {
@@ -185,7 +204,7 @@ cudaError_t begin_capture(cudaStream_t stream) {
   if (is_legacy(stream) || !found) return set_last_error(cudaErrorStreamCaptureUnsupported);
   if (found->capture) return set_last_error(cudaErrorIllegalState);
   found->capture = ++last_capture;
-  captures[last_capture].origin = stream;
+  captures[last_capture].origin = resolved(stream);
   return cudaSuccess;
 }
 
@@ -194,7 +213,7 @@ cudaError_t end_capture(cudaStream_t stream, uint64_t* graph) {
   *graph = 0;
   const Stream* found = find(stream);
   const uint64_t number = found ? found->capture : 0;
-  if (!number || captures[number].origin != stream)
+  if (!number || captures[number].origin != resolved(stream))
     return set_last_error(cudaErrorStreamCaptureUnmatched);
   Capture ended = std::move(captures[number]);
   captures.erase(number);
@@ -228,10 +247,15 @@ void destroy_graph(uint64_t graph) {
 
 cudaStream_t make_stream() {
   const Guard guard(lock);
-  const auto stream = reinterpret_cast<cudaStream_t>(new char);
-  streams[stream].device = current_device();
+  if (free_handles.empty()) free_handles.push_back(reinterpret_cast<cudaStream_t>(new char));
+  const cudaStream_t stream = free_handles.back();
+  free_handles.pop_back();
+  streams[stream] = {++last_id, current_device(), 0};
   return stream;
 }
+
+void set_driver(int version) { driver = version; }
+int driver_version() { return driver; }
 
 size_t live_events() {
   const Guard guard(lock);
@@ -260,7 +284,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (end_capture(stream, &graph) == cudaSuccess) destroy_graph(graph);
   }
   streams.erase(stream);
-  delete reinterpret_cast<char*>(stream);
+  free_handles.push_back(stream);
   return cudaSuccess;
 }
 
@@ -283,17 +307,27 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (found == events.end()) return set_last_error(cudaErrorInvalidResourceHandle);
   const Event& waited = found->second;
   if (!waited.is_recorded || waited.capture == capture) {
-    if (capture && stream == captures[capture].origin)
+    if (capture && resolved(stream) == captures[capture].origin)
       captures[capture].joined.erase(waited.stream);
     return cudaSuccess;
   }
   if (!capture && captures.count(waited.capture)) {  // the stream joins that capture
-    streams[stream].capture = waited.capture;
-    captures[waited.capture].joined.insert(stream);
+    find(stream)->capture = waited.capture;
+    captures[waited.capture].joined.insert(resolved(stream));
     return cudaSuccess;
   }
   if (capture) return break_capture(capture, cudaErrorStreamCaptureIsolation);
   return set_last_error(cudaErrorStreamCaptureIsolation);
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  const Guard guard(lock);
+  if (const cudaError_t error = begin("cudaStreamGetId", stream)) return error;
+  const Stream* found = find(stream);
+  if (!found && !is_legacy(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
+  constexpr unsigned long long kLegacy = ~0ull;
+  *id = found ? found->id : kLegacy;
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
@@ -343,7 +377,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream, &capture)) return error;
   const auto found = events.find(event);
   if (found == events.end()) return set_last_error(cudaErrorInvalidResourceHandle);
-  found->second = {stream, capture, true};
+  found->second = {resolved(stream), capture, true};
   return cudaSuccess;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cudml::simt {
@@ -33,6 +34,11 @@ std::vector<Noted> noted_calls();
 /// The call after `skipped` more of this name fails with `error` and does nothing.
 void fail_call(const std::string& call, int skipped, cudaError_t error);
 
+/// The newest CUDA that the driver serves: 1000 * major + 10 * minor, 0 for no driver. A runtime of
+/// a later major version than the driver's can do nothing.
+void set_driver(int version);
+int driver_version();
+
 /// Notes a call; an error where it was asked to fail.
 cudaError_t begin(const char* call, cudaStream_t stream = nullptr, uint64_t object = 0);
 
@@ -48,10 +54,11 @@ cudaError_t begin_unsafe(const char* call, uint64_t object = 0);
 using Work = std::function<cudaError_t()>;
 cudaError_t enqueue(const char* call, cudaStream_t stream, uint64_t object, const Work& work);
 
-/// A kernel's launch; `arguments` are its own copy. The first one of a kernel loads it.
+/// A kernel's launch; `arguments` are its own copy. The first one of a kernel on a device loads it.
 cudaError_t enqueue_launch(const cudaLaunchConfig_t& config, const void* kernel,
                            void (*invoke)(void*), const std::shared_ptr<void>& arguments);
-void mark_loaded(const void* kernel);
+/// Loads a kernel that the device does not have yet, which waits for the device.
+cudaError_t load(const void* kernel, cudaStream_t stream = nullptr);
 void forget_loaded();
 
 /// Whether the stream captures now. What is allocated meanwhile lives as long as its graph.
@@ -64,12 +71,16 @@ cudaError_t end_capture(cudaStream_t stream, uint64_t* graph);
 cudaError_t launch_graph(uint64_t graph, cudaStream_t stream);
 void destroy_graph(uint64_t graph);
 
-/// Streams made and not destroyed.
+/// A new stream, of the handle that was last given back, as a driver may choose it.
 cudaStream_t make_stream();
 size_t live_events();
 
 /// Frees memory that was allocated by the runtime.
 cudaError_t release(void* memory);
+
+/// Whether devices have memory pools from now on; device and release threshold of those made.
+void support_pools(bool are_there);
+std::vector<std::pair<int, uint64_t>> memory_pools();
 
 /// Says where memory is that the runtime did not allocate: a device, or -1 for the host.
 void place_memory(uintptr_t address, size_t bytes, int device);

@@ -28,6 +28,10 @@ class Library:
     ``import_memory(memory)`` gives an array of memory that has `__dlpack__`.
     ``current_stream(device)`` is the handle of the stream that the library enqueues work on.
     ``on_device(device)`` is a context in which the library exports arrays of that device.
+    ``scratch(like, size, device, stream)`` gives memory of at least `size` bytes for work on that
+    stream, as an object to be dropped when the work is enqueued, and its address.
+    ``used_on(array, device, stream)`` says that work on a stream which is not the current one uses
+    an array's memory, so that it is not handed out before that is done.
     ``reason_to_refuse(array)`` says why an array cannot be taken, or nothing.
     ``written()`` gives what is to be called with each output that is about to be written.
     ``is_immutable`` says that nobody may write into its arrays, even where they are exported so.
@@ -38,6 +42,8 @@ class Library:
     current_stream: Callable[[int], int]
     on_device: Callable[[int], contextlib.AbstractContextManager[Any]] | None = None
     import_memory: Callable[[Any], Any] | None = None
+    scratch: Callable[[Any, int, int, int], tuple[Any, int]] | None = None
+    used_on: Callable[[Any, int, int], None] | None = None
     reason_to_refuse: Callable[[Any], str] | None = None
     written: Callable[[], Callable[[Any], None]] | None = None
     is_immutable: bool = False
@@ -98,6 +104,29 @@ def current_stream(array: Any, device: int) -> int:
     """The stream that `array`'s library enqueues on; the legacy default one if it is not known."""
     library = find(array)
     return 0 if library is None else int(library.current_stream(device))
+
+
+def scratch(like: Any, size: int, device: int, stream: int) -> tuple[Any, int] | None:
+    """Memory of `like`'s library for work on a stream, with its address; None if it has none."""
+    library = find(like)
+    if library is None or library.scratch is None:
+        return None
+    return library.scratch(like, size, device, stream)
+
+
+def used_on(arrays: Sequence[Any], device: int, stream: int) -> None:
+    """Tell the arrays' libraries that work on `stream` uses them, where they would not know."""
+    for array in arrays:
+        library = find(array)
+        if library is None or library.used_on is None:
+            continue
+        if _handle(library.current_stream(device)) != _handle(stream):
+            library.used_on(array, device, stream)
+
+
+def _handle(stream: int) -> int:
+    """The legacy default stream has two numbers."""
+    return 0 if stream == 1 else int(stream)
 
 
 def export(array: Any, device: int | None, stream: int | None) -> Any:
@@ -238,6 +267,27 @@ def _torch_stream(device: int) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream)
 
 
+def _torch_stream_of(stream: int, device: int) -> Any:
+    torch = sys.modules["torch"]
+    if _handle(stream) == 0:
+        return torch.cuda.default_stream(device)
+    return torch.cuda.ExternalStream(stream, device=device)
+
+
+def _torch_scratch(like: Any, size: int, device: int, stream: int) -> tuple[Any, int]:
+    torch = sys.modules["torch"]
+    on = contextlib.nullcontext()
+    if _handle(_torch_stream(device)) != _handle(stream):
+        on = torch.cuda.stream(_torch_stream_of(stream, device))
+    with on:
+        memory = torch.empty(size, dtype=torch.uint8, device=like.device)
+    return memory, int(memory.data_ptr())
+
+
+def _torch_used_on(tensor: Any, device: int, stream: int) -> None:
+    tensor.record_stream(_torch_stream_of(stream, device))
+
+
 def _torch_device(device: int) -> contextlib.AbstractContextManager[Any]:
     """Torch exports arrays of its current device only."""
     torch = sys.modules["torch"]
@@ -310,6 +360,18 @@ def _cupy_stream(device: int) -> int:
     return int(cupy.cuda.get_current_stream(device).ptr)
 
 
+def _cupy_scratch(like: Any, size: int, device: int, stream: int) -> tuple[Any, int]:
+    """CuPy's pool hands memory out again on the stream that it was taken on."""
+    cuda = sys.modules["cupy"].cuda
+    with cuda.Device(device):
+        on = contextlib.nullcontext()
+        if _handle(_cupy_stream(device)) != _handle(stream):
+            on = cuda.ExternalStream(stream, device)
+        with on:
+            memory = cuda.alloc(size)
+    return memory, int(memory.ptr)
+
+
 def _cupy_device(device: int) -> contextlib.AbstractContextManager[Any]:
     cupy = sys.modules["cupy"]
     context: contextlib.AbstractContextManager[Any] = cupy.cuda.Device(device)
@@ -345,11 +407,13 @@ _torch = Library(
     _torch_allocate,
     _torch_stream,
     _torch_device,
+    scratch=_torch_scratch,
+    used_on=_torch_used_on,
     reason_to_refuse=_torch_reason,
     written=_torch_written,
 )
 register("torch", _torch)
-register("cupy", Library(_cupy_allocate, _cupy_stream, _cupy_device))
+register("cupy", Library(_cupy_allocate, _cupy_stream, _cupy_device, scratch=_cupy_scratch))
 register("numba", Library(_numba_allocate, _numba_stream))
 _jax = Library(None, _jax_stream, import_memory=_jax_import, is_immutable=True, is_row_major=True)
 register("jax", _jax)

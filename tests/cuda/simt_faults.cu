@@ -252,14 +252,14 @@ int run(Kernel kernel) {
 
 /// Launches that CUDA refuses, each with its error's name.
 void print_limits() {
-  const auto report = [](int blocks, int threads, size_t shared) {
+  const auto report = [](int blocks, int threads, size_t shared,
+                         void (*kernel)(const int*, int*) = two_writers_kernel<false>) {
     int unused[kTotal] = {};
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(unsigned(blocks));
     config.blockDim = dim3(unsigned(threads));
     config.dynamicSmemBytes = shared;
-    const cudaError_t error =
-        cudaLaunchKernelEx(&config, two_writers_kernel<false>, unused, unused);
+    const cudaError_t error = cudaLaunchKernelEx(&config, kernel, unused, unused);
     std::printf("%s\n", cudaGetErrorName(error));
   };
   report(1, 1025, 0);
@@ -272,6 +272,9 @@ void print_limits() {
   std::printf("%s\n", cudaGetErrorName(opt_in(228 << 10)));
   std::printf("%s\n", cudaGetErrorName(opt_in(49 << 10)));
   report(1, kThreads, 49 << 10);
+  constexpr int kOwn = kThreads * sizeof(int);  // the kernel's variables
+  report(1, kThreads, (48 << 10) - kOwn, missing_barrier_kernel<false>);
+  report(1, kThreads, (48 << 10) - kOwn + 16, missing_barrier_kernel<false>);
 }
 
 }  // namespace cudml::cuda

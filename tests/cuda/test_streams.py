@@ -102,7 +102,7 @@ def test_functions_take_their_scratch_memory_from_the_stream() -> None:
                 CALLS[name]()(stream=own)
         whole(stream=own)
     assert not log.of("cudaMalloc", "cudaFree"), log.of("cudaMalloc", "cudaFree")
-    taken, freed = log.of("cudaMallocAsync"), log.of("cudaFreeAsync")
+    taken, freed = log.of("cudaMallocFromPoolAsync"), log.of("cudaFreeAsync")
     assert {noted.stream for noted in taken + freed} <= {own}
     assert len(taken) == len(freed)
 
@@ -346,15 +346,15 @@ def test_memory_that_runs_out(core: Any) -> None:
     for call in (whole, Lent("max_pooling_grad"), Lent("max_pooling")):
         for k in range(4):
             call.poison()
-            core.simt_fail("cudaMallocAsync", k, OUT_OF_MEMORY)
+            core.simt_fail("cudaMallocFromPoolAsync", k, OUT_OF_MEMORY)
             with logged() as log:
                 try:
                     call()
                 except (cudml.CudaError, MemoryError) as error:
                     assert call.problem.op in str(error) and call.is_poison()
-            core.simt_fail("cudaMallocAsync", 10**6, 0)
+            core.simt_fail("cudaMallocFromPoolAsync", 10**6, 0)
             freed = len(log.of("cudaFreeAsync"))
-            assert len(log.of("cudaMallocAsync")) - freed in (0, 1)  # the one that failed
+            assert len(log.of("cudaMallocFromPoolAsync")) - freed in (0, 1)  # the one that failed
             assert core.simt_pending() == "cudaSuccess"
             call()
             assert not call.is_poison()

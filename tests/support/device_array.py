@@ -68,6 +68,8 @@ def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> t
 class DeviceArray:
     """A strided view of device memory that no protocol offers; see the classes below."""
 
+    memory_type: Any = Memory
+
     def __init__(
         self,
         memory: Memory,
@@ -96,7 +98,8 @@ class DeviceArray:
             steps = [math.prod(shape[a + 1 :]) * kind.itemsize for a in range(len(shape))]
             strides = tuple(steps)
         low, high = extent(tuple(shape), strides, kind.itemsize)
-        return cls(Memory(lead + high - low), lead - low, tuple(shape), strides, kind)
+        memory = cls.memory_type(lead + high - low)
+        return cls(memory, lead - low, tuple(shape), strides, kind)
 
     @classmethod
     def copy_of(cls, x: np.ndarray) -> DeviceArray:

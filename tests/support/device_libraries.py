@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -35,6 +35,8 @@ class Made:
     allocated: list[Any] = field(default_factory=list)
     entered: list[int] = field(default_factory=list)  # devices that were made current
     written: list[Any] = field(default_factory=list)  # outputs it was told of
+    scratch: list[int] = field(default_factory=list)  # streams that working memory was taken on
+    recorded: list[tuple[int, int]] = field(default_factory=list)  # addresses and streams
 
     def home(self, y: Any) -> np.ndarray:
         return y.home()
@@ -50,17 +52,60 @@ def _on(made: Made, device: int) -> Iterator[None]:
         made.device = before
 
 
+@contextlib.contextmanager
+def _current(made: Made, stream: int) -> Iterator[None]:
+    before, made.stream = made.stream, stream
+    try:
+        yield
+    finally:
+        made.stream = before
+
+
+class Block:
+    """Memory of an allocator that hands it out again as soon as its last array is dropped, unless
+    it was told of other streams."""
+
+    free: ClassVar[dict[int, list[Memory]]] = {}
+
+    def __init__(self, size: int) -> None:
+        free = self.free.get(size)
+        self.memory = free.pop() if free else Memory(size)
+        self.size, self.address = size, self.memory.address
+        self.bytes, self.check = self.memory.bytes, self.memory.check
+        self.streams: set[int] = set()
+
+    def __del__(self) -> None:
+        if not self.streams:
+            self.free.setdefault(self.size, []).append(self.memory)
+
+
 def torch_like(patch: pytest.MonkeyPatch) -> Made:
     """`torch.empty_strided`, a current stream and device, arrays by DLPack alone."""
-    kind = type("Tensor", (CapsuleArray,), {"__module__": "torch", "device": "cuda:0"})
-    made = Made(PYTORCH, kind.copy_of, kind)
+    made = Made(PYTORCH, None, CapsuleArray)
+
+    def record_stream(tensor: Any, stream: Any) -> None:
+        made.recorded.append((tensor.address, stream.cuda_stream))
+        tensor.memory.streams.add(stream.cuda_stream)
+
+    names = {"__module__": "torch", "device": "cuda:0", "record_stream": record_stream}
+    blocks = type("Block", (Block,), {"free": {}})
+    kind = type("Tensor", (CapsuleArray,), {**names, "memory_type": blocks})
+    made.to, made.kind = kind.copy_of, kind
 
     def empty_strided(shape: Any, strides: Any, dtype: Any, device: Any) -> Any:
         assert device == "cuda:0"
         made.allocated.append(made.stream)
         return kind.empty(tuple(shape), dtype, tuple(s * dtype.itemsize for s in strides))
 
+    def empty(size: int, dtype: Any, device: Any) -> Any:
+        assert device == "cuda:0" and dtype == np.uint8
+        made.scratch.append(made.stream)
+        return kind.empty((size,), dtype)
+
     cuda = SimpleNamespace(
+        default_stream=lambda device: SimpleNamespace(cuda_stream=0),
+        ExternalStream=lambda handle, device: SimpleNamespace(cuda_stream=handle),
+        stream=lambda stream: _current(made, stream.cuda_stream),
         current_stream=lambda device: SimpleNamespace(cuda_stream=made.stream),
         current_device=lambda: made.device,
         device=lambda device: _on(made, device),
@@ -78,6 +123,7 @@ def torch_like(patch: pytest.MonkeyPatch) -> Made:
         "torch",
         SimpleNamespace(
             empty_strided=empty_strided,
+            empty=empty,
             cuda=cuda,
             autograd=autograd,
             strided=kind.layout,
@@ -100,8 +146,10 @@ def cupy_like(patch: pytest.MonkeyPatch) -> Made:
     made = Made(CUPY, None, ndarray)
 
     def alloc(size: int) -> Memory:
-        made.allocated.append(made.stream)
-        return Memory(size)
+        made.scratch.append(made.stream)
+        memory = Memory(size)
+        memory.ptr = memory.address  # type: ignore[attr-defined]
+        return memory
 
     def to(a: np.ndarray) -> Any:
         low, high = extent(a.shape, a.strides, a.itemsize)
@@ -114,9 +162,15 @@ def cupy_like(patch: pytest.MonkeyPatch) -> Made:
     cuda = SimpleNamespace(
         alloc=alloc,
         get_current_stream=lambda device: SimpleNamespace(ptr=made.stream),
+        ExternalStream=lambda handle, device: _current(made, handle),
         Device=lambda device: _on(made, device),
     )
-    patch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=ndarray, cuda=cuda))
+
+    def new(*arguments: Any, **keywords: Any) -> Any:
+        made.allocated.append(made.scratch.pop())  # that memory is an array's
+        return ndarray(*arguments, **keywords)
+
+    patch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=new, cuda=cuda))
     return made
 
 

@@ -16,7 +16,8 @@ from directml_support import desc_of, tensor
 from harness import data
 
 LAUNCH = "cudaLaunchKernelExC"
-ALLOCATING = {"cudaMalloc", "cudaMallocAsync", "cudaFree", "cudaFreeAsync"}
+TAKEN = "cudaMallocFromPoolAsync"
+ALLOCATING = {"cudaMalloc", "cudaMallocAsync", TAKEN, "cudaFree", "cudaFreeAsync"}
 WAITING = {
     "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaMemcpy",
     "cudaMemset",
