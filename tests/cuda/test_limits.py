@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cudml
 from cudml import _backend, _operators
+from directml_support import desc_of, tensor
 from folders import ROOT
 from harness import data
-from streams_support import COMPILED, Run, logged, stream
+from streams_support import COMPILED, logged, stream
 
 MAP_NORESERVE = 0x4000
 SHARED = 48 << 10  # bytes of a block that need no opt-in
@@ -115,37 +117,72 @@ def test_products_of_blocks_are_computed_in_one_place() -> None:
 # --- kernels that are loaded late ---
 
 
-def shifted(arrays: list[Any], lead: int) -> list[Any]:
-    """The same arrays at addresses that are odd multiples of `lead`."""
-    return [type(a).empty(a.shape, a.dtype, a.strides, lead) for a in arrays]
+def last_first(*sizes: int) -> Any:
+    """A tensor whose second dimension is the fastest one."""
+    n, c, h, w = sizes
+    return tensor([n, c, h, w], "FLOAT16", Strides=[c * h * w, 1, w * c, c])
 
 
-@pytest.mark.parametrize("name", COMPILED)
+WIDE = {"InputTensor": last_first(2, 8, 4, 4), "OutputTensor": last_first(2, 8, 3, 3)}
+GRADIENT = {"InputGradientTensor": last_first(2, 8, 3, 3),
+            "OutputGradientTensor": last_first(2, 8, 4, 4)}  # fmt: skip
+# Operators with kernels for several widths of vectors: name and changed fields.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in COMPILED},
+    "padding of bytes": ("Padding1", {
+        "InputTensor": tensor([2, 3, 4, 32], "UINT8"), "PaddingValueDataType": "UINT8",
+        "OutputTensor": tensor([2, 3, 4, 64], "UINT8"),
+        "StartPadding": [0, 0, 0, 16], "EndPadding": [0, 0, 0, 16],
+    }),
+    "channels last": ("MaxPooling2", WIDE),
+    "channels last, average": ("AveragePooling1", WIDE),
+    "channels last, gradient": ("MaxPoolingGrad", {
+        "InputTensor": last_first(2, 8, 4, 4), **GRADIENT,
+    }),
+    "channels last, average gradient": ("AveragePoolingGrad", GRADIENT),
+}  # fmt: skip
+
+
+def placed_like(described: Any, seed: int, lead: int) -> Any:
+    """A tensor's array, at an odd multiple of `lead` bytes."""
+    from device_array import InterfaceArray
+
+    kind = np.dtype(described.DataType.name.lower())
+    steps = described.Strides or packed(described.Sizes)
+    strides = tuple(s * kind.itemsize for s in steps)
+    made = InterfaceArray.empty(tuple(described.Sizes), kind, strides, lead)
+    made.view()[...] = data(made.shape, kind.name, seed)
+    return made
+
+
+def packed(sizes: Any) -> list[int]:
+    return [int(np.prod(sizes[d + 1 :])) for d in range(len(sizes))]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
 def test_compile_loads_the_kernels_of_every_alignment(name: str, simulated: Any) -> None:
     """All that a capture may meet, since the driver loads a kernel by waiting for the device."""
     core = _backend.core
-    call = Run(name)
-    for odd in ("inputs", "outputs", "all"):
-        for lead in (4, 8, 16, 32, 64, 128, 256):
-            core.simt_forget_loaded()
-            call.run = Run(name).run
-            moved = Run(name)
-            moved.run = call.run
-            if odd != "outputs":
-                moved.arrays = dict(
-                    zip(moved.arrays, shifted([*moved.arrays.values()], lead), strict=True)
-                )
-            if odd != "inputs":
-                moved.outputs = shifted(moved.outputs, lead)
-            moved.fill(3)
-            with stream() as on:
-                with logged() as log:
-                    core.simt_begin_capture(on)
-                    moved(stream=on)
-                    graph = core.simt_end_capture(on)
-                assert log.launches and not log.of("load"), (odd, lead)
-                core.simt_launch_graph(graph, on)
-                core.simt_destroy_graph(graph)
+    operator, fields = VARIANTS[name]
+    desc = desc_of(operator, **fields)
+    given = [getattr(desc, f, None) for f in ("InputTensor", "InputGradientTensor")]
+    result = desc.OutputGradientTensor if operator.endswith("Grad") else desc.OutputTensor
+    item = np.dtype(result.DataType.name.lower()).itemsize
+    leads = [lead for lead in (1, 2, 4, 8, 16, 32, 64, 128, 256) if lead % item == 0]
+    for lead, out_lead in [*((n, n) for n in leads), *((n, 256) for n in leads),
+                           *((256, n) for n in leads)]:  # fmt: skip
+        inputs = [placed_like(t, i, lead) for i, t in enumerate(given) if t is not None]
+        out = placed_like(result, 9, out_lead)
+        core.simt_forget_loaded()
+        run = cudml.Operator(desc).compile("cuda:0")
+        with stream() as on:
+            with logged() as log:
+                core.simt_begin_capture(on)
+                run(*inputs, out=out, stream=on)
+                graph = core.simt_end_capture(on)
+            assert log.launches and not log.of("load"), (lead, out_lead)
+            core.simt_launch_graph(graph, on)
+            core.simt_destroy_graph(graph)
 
 
 FIRST = """
