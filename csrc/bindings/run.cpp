@@ -13,6 +13,7 @@
 #include "core/check.h"
 #include "cpu/isa/backend.h"
 #include "cpu/threads/interrupt.h"
+#include "cuda/capture.h"
 #include "cuda/operator_range.h"
 
 namespace cudml::bindings {
@@ -209,10 +210,24 @@ void Program::run(const Call& call, const Operands& operands, Scratch& scratch) 
   }
 }
 
+namespace {
+
+/// A graph keeps memory of its own; a library would hand this out again while the graph is there.
+bool may_borrow(const Call& call) {
+  try {
+    return !cuda::is_capturing(call.stream);
+  } catch (const cuda::Error& error) {
+    throw error.prefixed(join(call.op, ": "));
+  }
+}
+
+}  // namespace
+
 void Program::run(const Call& call, const Operands& operands) const {
   LibraryScratch given;  // dropped with the interpreter lock held
   if (place_.is_cuda() && call.library && workspace_bytes_)
-    if (const int64_t bytes = choice_for(operands).geometry.workspace_bytes)
+    if (const int64_t bytes = choice_for(operands).geometry.workspace_bytes;
+        bytes && may_borrow(call))
       given = scratch_like(call, call.library, bytes);
   NewMemory memory(place_.is_cuda(), given.address);
   run(call, operands, memory);

@@ -1,5 +1,6 @@
 // Stands in for csrc/cuda's kernels and device calls in a build without a CUDA toolkit.
 #include "cuda/backend.h"
+#include "cuda/capture.h"
 #include "cuda/operator_range.h"
 
 namespace cudml::cuda {
@@ -13,6 +14,7 @@ DeviceQuery query_devices() { return {}; }
 Situation situation_of_device(int) { refuse_cuda(); }
 int current_device() { refuse_cuda(); }
 int device_of(const void*) { refuse_cuda(); }
+bool is_capturing(void*) { refuse_cuda(); }
 
 DeviceGuard::DeviceGuard(int) { refuse_cuda(); }
 DeviceGuard::~DeviceGuard() = default;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cuda/backend.h"
+#include "cuda/capture.h"
 #include "cuda/launch.cuh"
 #include "cuda/operator_range.h"
 
@@ -82,13 +83,14 @@ bool is_fault(cudaError_t error) {
   return error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure;
 }
 
-bool is_capturing(cudaStream_t stream) {
+}  // namespace
+
+bool is_capturing(void* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  check_cuda(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
+             "cudaStreamIsCapturing");
   return status != cudaStreamCaptureStatusNone;
 }
-
-}  // namespace
 
 void check_cuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from cudml._streams import cupy_scratch, number_of, torch_scratch, torch_used_on
+
 MAX_VERSION = (1, 3)  # of DLPack
 
 
@@ -120,13 +122,8 @@ def used_on(arrays: Sequence[Any], device: int, stream: int) -> None:
         library = find(array)
         if library is None or library.used_on is None:
             continue
-        if _handle(library.current_stream(device)) != _handle(stream):
+        if number_of(library.current_stream(device)) != number_of(stream):
             library.used_on(array, device, stream)
-
-
-def _handle(stream: int) -> int:
-    """The legacy default stream has two numbers."""
-    return 0 if stream == 1 else int(stream)
 
 
 def export(array: Any, device: int | None, stream: int | None) -> Any:
@@ -267,27 +264,6 @@ def _torch_stream(device: int) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream)
 
 
-def _torch_stream_of(stream: int, device: int) -> Any:
-    torch = sys.modules["torch"]
-    if _handle(stream) == 0:
-        return torch.cuda.default_stream(device)
-    return torch.cuda.ExternalStream(stream, device=device)
-
-
-def _torch_scratch(like: Any, size: int, device: int, stream: int) -> tuple[Any, int]:
-    torch = sys.modules["torch"]
-    on = contextlib.nullcontext()
-    if _handle(_torch_stream(device)) != _handle(stream):
-        on = torch.cuda.stream(_torch_stream_of(stream, device))
-    with on:
-        memory = torch.empty(size, dtype=torch.uint8, device=like.device)
-    return memory, int(memory.data_ptr())
-
-
-def _torch_used_on(tensor: Any, device: int, stream: int) -> None:
-    tensor.record_stream(_torch_stream_of(stream, device))
-
-
 def _torch_device(device: int) -> contextlib.AbstractContextManager[Any]:
     """Torch exports arrays of its current device only."""
     torch = sys.modules["torch"]
@@ -360,18 +336,6 @@ def _cupy_stream(device: int) -> int:
     return int(cupy.cuda.get_current_stream(device).ptr)
 
 
-def _cupy_scratch(like: Any, size: int, device: int, stream: int) -> tuple[Any, int]:
-    """CuPy's pool hands memory out again on the stream that it was taken on."""
-    cuda = sys.modules["cupy"].cuda
-    with cuda.Device(device):
-        on = contextlib.nullcontext()
-        if _handle(_cupy_stream(device)) != _handle(stream):
-            on = cuda.ExternalStream(stream, device)
-        with on:
-            memory = cuda.alloc(size)
-    return memory, int(memory.ptr)
-
-
 def _cupy_device(device: int) -> contextlib.AbstractContextManager[Any]:
     cupy = sys.modules["cupy"]
     context: contextlib.AbstractContextManager[Any] = cupy.cuda.Device(device)
@@ -407,13 +371,13 @@ _torch = Library(
     _torch_allocate,
     _torch_stream,
     _torch_device,
-    scratch=_torch_scratch,
-    used_on=_torch_used_on,
+    scratch=torch_scratch,
+    used_on=torch_used_on,
     reason_to_refuse=_torch_reason,
     written=_torch_written,
 )
 register("torch", _torch)
-register("cupy", Library(_cupy_allocate, _cupy_stream, _cupy_device, scratch=_cupy_scratch))
+register("cupy", Library(_cupy_allocate, _cupy_stream, _cupy_device, scratch=cupy_scratch))
 register("numba", Library(_numba_allocate, _numba_stream))
 _jax = Library(None, _jax_stream, import_memory=_jax_import, is_immutable=True, is_row_major=True)
 register("jax", _jax)

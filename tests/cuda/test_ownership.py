@@ -163,6 +163,23 @@ def test_working_memory_is_the_array_s_library_s(name: str, request: pytest.Fixt
             assert not p.problem([out.home()])
 
 
+@pytest.mark.parametrize("name", ["torch", "cupy"])
+def test_working_memory_of_a_graph(name: str, core: Any, request: pytest.FixtureRequest) -> None:
+    """The graph's own: a library would hand its memory to others while the graph is there."""
+    library = request.getfixturevalue(name)
+    p = make(*LONG)
+    x, out = [library.to(a) for a in p.arrays.values()], library.to(p.outputs()[0])
+    with stream() as on:
+        with logged() as log:
+            core.simt_begin_capture(on)
+            _operators.mean_variance_normalization(*x, *p.args, **p.kwargs, out=out, stream=on)
+            graph = core.simt_end_capture(on)
+        assert not library.scratch and log.of(TAKEN)
+        core.simt_launch_graph(graph, on)
+        assert not p.problem([out.home()])
+        core.simt_destroy_graph(graph)
+
+
 def test_working_memory_without_a_library(core: Any) -> None:
     """From a pool of our own, which keeps some of it from one synchronization to the next."""
     call = Lent(*LONG)
