@@ -66,6 +66,7 @@ class Block:
     it was told of other streams."""
 
     free: ClassVar[dict[int, list[Memory]]] = {}
+    waiting: ClassVar[list[Memory]] = []  # for other streams, as long as the allocator is there
 
     def __init__(self, size: int) -> None:
         free = self.free.get(size)
@@ -75,7 +76,9 @@ class Block:
         self.streams: set[int] = set()
 
     def __del__(self) -> None:
-        if not self.streams:
+        if self.streams:
+            self.waiting.append(self.memory)
+        else:
             self.free.setdefault(self.size, []).append(self.memory)
 
 
@@ -88,7 +91,7 @@ def torch_like(patch: pytest.MonkeyPatch) -> Made:
         tensor.memory.streams.add(stream.cuda_stream)
 
     names = {"__module__": "torch", "device": "cuda:0", "record_stream": record_stream}
-    blocks = type("Block", (Block,), {"free": {}})
+    blocks = type("Block", (Block,), {"free": {}, "waiting": []})
     kind = type("Tensor", (CapsuleArray,), {**names, "memory_type": blocks})
     made.to, made.kind = kind.copy_of, kind
 
