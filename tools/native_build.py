@@ -27,6 +27,7 @@ COMMON = ["-std=c++20", f"-I{CSRC}"]
 GXX = [
     *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result
+    "-ffp-contract=off",  # products are fused where fused() says so, whatever compiler it is
     "-DNDEBUG",
 ]
 DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"

@@ -7,6 +7,7 @@
 
 #include "core/hd.h"
 #include "math/elementary.h"
+#include "math/fused.h"
 
 namespace cudml {
 
@@ -88,12 +89,12 @@ HD T gelu(T x) {
 template <ActivationKind kKind, class T>
 HD T straight(T a, T b, T x) {
   using enum ActivationKind;
-  if constexpr (kKind == linear) return a * x + b;
+  if constexpr (kKind == linear) return fused(a, x, b);
   if constexpr (kKind == relu) return x < 0 ? T(0) : x;
   if constexpr (kKind == leaky_relu) return x < 0 ? a * x : x;
   if constexpr (kKind == thresholded_relu) return x <= a ? T(0) : x;
-  if constexpr (kKind == hard_sigmoid) return clamp_to_unit(a * x + b);
-  if constexpr (kKind == hard_swish) return gated(clamp_to_unit(a * x + b), x);
+  if constexpr (kKind == hard_sigmoid) return clamp_to_unit(fused(a, x, b));
+  if constexpr (kKind == hard_swish) return gated(clamp_to_unit(fused(a, x, b)), x);
   if constexpr (kKind == shrink) {
     if (x > b) return x - a;
     if (x < -b) return x + a;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/hd.h"
+#include "math/fused.h"
 
 namespace cudml {
 
@@ -22,21 +23,21 @@ struct ReducedExponent {
 HD ReducedExponent reduce_exponent(float x) {
   // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
   constexpr float kShift = 12582912.0f;
-  const float shifted = x * 1.44269504f + kShift, whole = shifted - kShift;
+  const float shifted = fused(x, 1.44269504f, kShift), whole = shifted - kShift;
   const auto n = int32_t(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kShift));
   // ln 2 in two parts, the first so short that its product is exact.
-  return {n, (x - whole * 0.693359375f) - whole * -2.12194440e-4f};
+  return {n, fused(whole, 2.12194440e-4f, fused(whole, -0.693359375f, x))};
 }
 
 /// e^r - 1 for |r| <= (ln 2) / 2, to one unit in the last place.
 HD float expm1_of_reduced(float r) {
   float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  return p * (r * r) + r;
+  p = fused(p, r, 1.3981999507e-3f);
+  p = fused(p, r, 8.3334519073e-3f);
+  p = fused(p, r, 4.1665795894e-2f);
+  p = fused(p, r, 1.6666665459e-1f);
+  p = fused(p, r, 5.0000001201e-1f);
+  return fused(p, r * r, r);
 }
 
 HD float exp_of(float x) {
@@ -51,7 +52,7 @@ HD float expm1_of(float x) {
   const float limited = x < -30.0f ? -30.0f : x > 30.0f ? 30.0f : x;
   const ReducedExponent e = reduce_exponent(limited);
   const float scale = power_of_two(e.n);
-  const float small = expm1_of_reduced(e.r) * scale + (scale - 1);
+  const float small = fused(expm1_of_reduced(e.r), scale, scale - 1);
   return x > 20.0f ? exp_of(x) : small;
 }
 
@@ -65,30 +66,30 @@ HD float log1p_of(float u) {
   // 2 artanh(s), by its series: s is at most 1/3.
   const float s = u / (2 + u), s2 = s * s;
   float p = 1.0f / 17;
-  p = p * s2 + 1.0f / 15;
-  p = p * s2 + 1.0f / 13;
-  p = p * s2 + 1.0f / 11;
-  p = p * s2 + 1.0f / 9;
-  p = p * s2 + 1.0f / 7;
-  p = p * s2 + 1.0f / 5;
-  p = p * s2 + 1.0f / 3;
-  return 2 * s + 2 * s * (s2 * p);
+  p = fused(p, s2, 1.0f / 15);
+  p = fused(p, s2, 1.0f / 13);
+  p = fused(p, s2, 1.0f / 11);
+  p = fused(p, s2, 1.0f / 9);
+  p = fused(p, s2, 1.0f / 7);
+  p = fused(p, s2, 1.0f / 5);
+  p = fused(p, s2, 1.0f / 3);
+  return fused(2 * s, s2 * p, 2 * s);
 }
 
 /// erfc(-x / sqrt 2), twice the normal distribution function.
 HD float erfc_of(float x) {
-  const float z = std::abs(x) * 0.70710678f, t = 1 / (1 + 0.5f * z);
+  const float z = std::abs(x) * 0.70710678f, t = 1 / fused(0.5f, z, 1.0f);
   float p = 0.17087277f;
-  p = p * t - 0.82215223f;
-  p = p * t + 1.48851587f;
-  p = p * t - 1.13520398f;
-  p = p * t + 0.27886807f;
-  p = p * t - 0.18628806f;
-  p = p * t + 0.09678418f;
-  p = p * t + 0.37409196f;
-  p = p * t + 1.00002368f;
-  p = p * t - 1.26551223f;
-  const float tail = t * exp_of(p - 0.5f * x * x);
+  p = fused(p, t, -0.82215223f);
+  p = fused(p, t, 1.48851587f);
+  p = fused(p, t, -1.13520398f);
+  p = fused(p, t, 0.27886807f);
+  p = fused(p, t, -0.18628806f);
+  p = fused(p, t, 0.09678418f);
+  p = fused(p, t, 0.37409196f);
+  p = fused(p, t, 1.00002368f);
+  p = fused(p, t, -1.26551223f);
+  const float tail = t * exp_of(fused(-0.5f * x, x, p));
   return x < 0 ? tail : 2 - tail;
 }
 

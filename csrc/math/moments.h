@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/hd.h"
+#include "math/fused.h"
 
 namespace cudml {
 
@@ -31,7 +32,7 @@ HD T pivot_of(double sum, double n) {
 template <class T>
 HD Moments<T> moments_about(double n, T pivot, double sum, double square_sum) {
   const double delta = is_finite(double(pivot)) ? sum / n : 0;
-  const double m2 = square_sum - n * delta * delta;
+  const double m2 = fused(-n * delta, delta, square_sum);
   return {n, pivot, delta, m2 < 0 ? 0 : m2};
 }
 
@@ -45,8 +46,8 @@ HD Moments<T> merge(const Moments<T>& a, const Moments<T>& b) {
   Moments<T> both;
   both.n = n;
   both.pivot = finite ? a.pivot : sum;
-  both.delta = finite ? a.delta + shift * share : 0;
-  both.m2 = a.m2 + b.m2 + shift * shift * (a.n * share);
+  both.delta = finite ? fused(shift, share, a.delta) : 0;
+  both.m2 = fused(shift * shift, a.n * share, a.m2 + b.m2);
   return both;
 }
 

@@ -267,8 +267,7 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
     assert list(said) == [case.path for case in CASES]
     idle = {path for path, what in said.items() if what == "lacks"}
     newer = {"pad/seams", "mvn/paired_rows"}
-    older = {"pool/taps", "pool_grad/average_pairs"} | {f"mvn/{n}" for n in
-             ("tiles", "short_rows", "rows")}  # fmt: skip
+    older = {"pool/taps", "pool_grad/average_pairs"}
     assert idle == {"v4": set(), "v3": newer, "base": newer | older}[level]
 
 

@@ -16,16 +16,8 @@ inline void store_past(const Op& op, typename Op::Element* p, const Vector<typen
   constexpr int kBytes = kLanes<typename Op::V> * int(sizeof(*p));
   typename Op::Element room[kLanes<typename Op::V>];
   op.store(room, v);
-  if constexpr (kBytes == kVectorBytes) {
-    stream_vector(p, load_vector<Vector<char>>(room));
-#if defined(__AVX512F__)
-  } else if constexpr (kBytes == 32) {
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(p), load_vector<__m256i>(room));
-#endif
-#if defined(__SSE2__)
-  } else if constexpr (kBytes == 16) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(p), load_vector<__m128i>(room));
-#endif
+  if constexpr (kBytes >= 16) {
+    stream_vector(p, load_vector<Vector<char, kBytes>>(room));
   } else {
     std::memcpy(p, room, kBytes);
   }

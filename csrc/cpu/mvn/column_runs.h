@@ -3,8 +3,6 @@
 
 #include "cpu/mvn/near_formulas.h"
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
@@ -77,5 +75,3 @@ void for_run(T* y, const T* x, int64_t n, int64_t row, int64_t head, const T* ne
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

@@ -5,8 +5,6 @@
 #include "cpu/mvn/column_runs.h"
 #include "cpu/mvn/sums.h"
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
@@ -80,7 +78,7 @@ struct BlockScratch {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
       const bool is_near = sum[i] != 0;
-      const float moved = std::fma(-pivot[i], factor[i], shift[i]);
+      const float moved = fused(-pivot[i], factor[i], shift[i]);
       shift[i] = is_near ? moved : shift[i];
       pivot[i] = is_near ? 0 : pivot[i];
       far |= !is_near;
@@ -110,5 +108,3 @@ struct BlockScratch {
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

@@ -7,7 +7,7 @@
 
 #include "cpu/mvn/column_layout.h"
 #include "cpu/mvn/walk.h"
-#include "cpu/simd/vector.h"
+#include "cpu/simd/native.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
@@ -79,7 +79,7 @@ void sum_columns_about(const A* const* rows, int64_t n, int64_t c, const A* pivo
     for (int j = 0; j < kCount; ++j) {
       const Vector<A> d = load_vector<Vector<A>>(rows[r] + c + j * kLanes<A>) - p[j];
       s[j] += d;
-      q[j] += d * d;
+      q[j] = fused(d, d, q[j]);
     }
   for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kLanes<A>, s[j]);
   for (int j = 0; j < kCount; ++j) store_vector(square + c + j * kLanes<A>, q[j]);

@@ -9,8 +9,6 @@
 #include "cpu/mvn/activation.h"
 #include "cpu/simd/swish.h"
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
@@ -263,5 +261,3 @@ void apply_activated(const Activation& f, T* y, const T* x, int64_t n, const For
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

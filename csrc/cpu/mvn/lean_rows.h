@@ -4,8 +4,6 @@
 #include "cpu/mvn/near_formulas.h"
 #include "cpu/mvn/sums.h"
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
@@ -185,7 +183,7 @@ class LeanRows {
     const int64_t rest = kFloats - n;
     if (carry_count_ == 0) return store_narrow(y, v, Partial{n});
     const LaneIndices to = kLaneIndices - int32_t(rest);  // modulo kFloats
-    stream_narrow(y - rest, select(Partial{rest}, carry_, __builtin_shuffle(v, to)));
+    stream_narrow(y - rest, select(Partial{rest}, carry_, lanes_of(v, v, to)));
     carry_count_ = 0;
   }
 
@@ -226,5 +224,3 @@ class LeanRows {
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

@@ -1,7 +1,7 @@
 // Statistics of a packed chunk that the cache holds: a sum, then sums about the pivot it gives.
 #pragma once
 
-#include "cpu/simd/vector.h"
+#include "cpu/simd/native.h"
 #include "math/moments.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -72,7 +72,7 @@ inline Moments<A> moments_around(A pivot, const A* x, int64_t n, bool use_mean) 
   for_vectors(x, n, pivot, [&](int j, auto v) {
     const auto d = v - pivot;
     sums.v[j] += d;
-    squares.v[j] += d * d;
+    squares.v[j] = fused(d, d, squares.v[j]);
   });
   if (!use_mean) return {double(n), 0, 0, squares.total()};
   return moments_about<A>(double(n), pivot, sums.total(), squares.total());

@@ -6,8 +6,6 @@
 
 #include "cpu/mvn/formulas.h"
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
@@ -96,8 +94,8 @@ inline bool join_near(const float* near, int64_t n, GeneralRows r) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float factor = r.factor[i] * r.scale[i], magnitude = std::fabs(factor);
-    const float moved = std::fma(r.shift[i], r.scale[i], r.bias[i]);
-    const float shift = std::fma(-r.pivot[i], factor, moved);
+    const float moved = fused(r.shift[i], r.scale[i], r.bias[i]);
+    const float shift = fused(-r.pivot[i], factor, moved);
     const bool is_safe = (magnitude > 1e-30f && magnitude < 1e30f) || r.scale[i] == 0;
     const bool is_joined = near[i] != 0 && is_safe && std::fabs(shift) < 1e30f;
     r.pivot[i] = is_joined ? 0 : r.pivot[i];
@@ -209,5 +207,3 @@ template <class T, int kMost>
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

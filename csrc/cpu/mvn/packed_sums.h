@@ -5,8 +5,6 @@
 #include "cpu/mvn/walk.h"
 #include "cpu/threads/interrupt.h"
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
@@ -99,5 +97,3 @@ class PackedSums {
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

@@ -5,8 +5,6 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace {
 
 /// Rows of whole steps without an activation, which share a scale and a bias of their own type for
@@ -175,7 +173,7 @@ class PairedRows {
       if (!are_good && !sums_.correct_guess(lean_.plan, r))
         f = LeanRows<T>(lean_, x_ + r * lean_.x_step, nullptr).formula();
       factor_[i] = f.factor;
-      shift_[i] = f.is_near ? std::fma(-f.pivot, f.factor, f.shift) : f.shift;
+      shift_[i] = f.is_near ? fused(-f.pivot, f.factor, f.shift) : f.shift;
       pivot_[i] = f.is_near ? 0 : f.pivot;
     }
   }
@@ -195,7 +193,7 @@ class PairedRows {
 }  // namespace
 
 bool are_rows_paired(const MvnPlan& plan, int threads) {
-  if (kFloats < 16 || are_rows_huge(plan, size_of(plan.dtype))) return false;
+  if (!kHasLineVectors || are_rows_huge(plan, size_of(plan.dtype))) return false;
   if (plan.dtype == Dtype::float16) return PairedRows<Float16>::suit(plan, threads);
   return plan.dtype == Dtype::bfloat16 && PairedRows<BFloat16>::suit(plan, threads);
 }
@@ -204,19 +202,10 @@ template <class T>
 void mvn_paired_rows([[maybe_unused]] const MvnPlan& plan, [[maybe_unused]] const void* x,
                      [[maybe_unused]] const void* scale, [[maybe_unused]] const void* bias,
                      [[maybe_unused]] void* y) {
-  if constexpr (kFloats == 16)
+  if constexpr (kHasLineVectors)
     PairedRows<T>::run(plan, static_cast<const T*>(x), static_cast<const T*>(scale),
                        static_cast<const T*>(bias), static_cast<T*>(y));
 }
-
-#else
-
-bool are_rows_paired(const MvnPlan&, int) { return false; }
-
-template <class T>
-void mvn_paired_rows(const MvnPlan&, const void*, const void*, const void*, void*) {}
-
-#endif
 
 template void mvn_paired_rows<Float16>(const MvnPlan&, const void*, const void*, const void*,
                                        void*);

@@ -5,26 +5,12 @@
 #include "cpu/mvn/rows.h"
 #include "cpu/mvn/short_rows.h"
 #include "cpu/mvn/tiles.h"
-#include "cpu/simd/float_vectors.h"
+#include "cpu/simd/vector.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-bool has_vectors(const MvnPlan&, const Machine&) {
-#if defined(CUDML_MVN_VECTORS)
-  return true;
-#else
-  return false;
-#endif
-}
-
-bool has_wide_vectors(const MvnPlan&, const Machine&) {
-#if defined(CUDML_MVN_VECTORS)
-  return kFloats == 16;
-#else
-  return false;
-#endif
-}
+bool has_wide_vectors(const MvnPlan&, const Machine&) { return kHasLineVectors; }
 
 bool are_floats_narrow(const MvnPlan& plan, const Machine&) { return plan.dtype != Dtype::float64; }
 
@@ -81,7 +67,6 @@ void plain(const MvnPlan& plan, const Arrays& a) {
   with_type(plan, [&]<class T>() { mvn_plain<T>(plan, a.x, a.second, a.third, a.y); });
 }
 
-constexpr Predicate<MvnPlan> kVectors{"the processor has AVX2", has_vectors};
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};
 constexpr Predicate<MvnPlan> kRows{"the elements of a group are nearer in memory than groups are",
                                    is_row_nearer};
@@ -90,15 +75,13 @@ constexpr Predicate<MvnPlan> kPacked{"groups are packed, or in pieces of 16 or m
 
 constexpr Path<MvnPlan> kPaths[] = {
     {"mvn/tiles",
-     {kVectors,
-      kNarrow,
+     {kNarrow,
       {"neighbours in memory belong to several groups, packed in x and y, with a scale and bias "
        "of the columns or one for all",
        has_tiles}},
      tiles},
     {"mvn/short_rows",
-     {kVectors,
-      kNarrow,
+     {kNarrow,
       kRows,
       {"groups are rows of at most 16 elements that share scale and bias", has_short_rows}},
      short_rows},
@@ -111,7 +94,7 @@ constexpr Path<MvnPlan> kPaths[] = {
        "bias that they share and no activation",
        has_pairs}},
      paired_rows},
-    {"mvn/rows", {kVectors, kNarrow, kRows, kPacked}, rows},
+    {"mvn/rows", {kNarrow, kRows, kPacked}, rows},
     {"mvn/columns",
      {{"groups are nearer in memory than the elements of a group", is_column_nearer}},
      columns},

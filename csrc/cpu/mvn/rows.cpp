@@ -12,8 +12,6 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace {
 
 constexpr int64_t kShortestPiece = 16;   // of a row that stands in several places
@@ -118,7 +116,7 @@ class PackedRows {
     lean.columns = columns_;
     lean.is_streamed = is_streamed_;
     lean.is_read_ahead = kIsHalf<T> ? ahead_ != 0 : is_large_ && !are_in_turns;
-    if constexpr (kIsHalf<T> && kFloats == 16)
+    if constexpr (kIsHalf<T> && kHasLineVectors)
       if (WidenedRows<T>::suit(lean)) {
         lean.is_streamed = is_large_;  // x's lines were read a few rows ago
         return Room<WidenedRows<T>>(lean, x_ + at.x, y_ + at.y)->run(count);
@@ -353,15 +351,6 @@ template <class T>
 void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
   PackedRows<T>(plan, x, scale, bias, y).run();
 }
-
-#else
-
-bool are_rows_packed(const MvnPlan&) { return false; }
-
-template <class T>
-void mvn_rows(const MvnPlan&, const void*, const void*, const void*, void*) {}
-
-#endif
 
 template void mvn_rows<float>(const MvnPlan&, const void*, const void*, const void*, void*);
 template void mvn_rows<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);

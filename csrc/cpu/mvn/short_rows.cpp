@@ -10,22 +10,9 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace {
 
 constexpr int64_t kMostElements = 16;  // of a row
-
-/// Lane l of the result is v[index[l]] where `at` has lane l, else `other`'s.
-inline Floats permute(Floats other, Floats v, Vector<int32_t> index, Vector<int32_t> at) {
-#if defined(__AVX512F__)
-  const __mmask16 mask = _mm512_movepi32_mask(std::bit_cast<__m512i>(at));
-  return _mm512_mask_permutexvar_ps(other, mask, std::bit_cast<__m512i>(index), v);
-#else
-  const __m256 moved = _mm256_permutevar8x32_ps(v, std::bit_cast<__m256i>(index));
-  return _mm256_blendv_ps(other, moved, std::bit_cast<__m256>(at));
-#endif
-}
 
 /// Turns kFloats packed rows of n elements, as n vectors, into n vectors of one element of each
 /// row, and back.
@@ -43,10 +30,16 @@ class Turn {
   }
 
   void apart(const Floats* packed, Floats* turned) const {
-    turn(packed, turned, apart_index_, apart_vector_);
+    if constexpr (kPermutes)
+      turn(packed, turned, apart_index_, apart_vector_);
+    else
+      transpose(kFloats, n_, packed, turned);
   }
   void back(const Floats* turned, Floats* packed) const {
-    turn(turned, packed, back_index_, back_vector_);
+    if constexpr (kPermutes)
+      turn(turned, packed, back_index_, back_vector_);
+    else
+      transpose(n_, kFloats, turned, packed);
   }
 
  private:
@@ -56,9 +49,19 @@ class Turn {
     for (int64_t i = 0; i < n_; ++i) {
       Floats result = {};
       for (int64_t j = 0; j < n_; ++j)
-        result = permute(result, from[j], index[i], vector[i] == int32_t(j));
+        result = permuted(result, from[j], index[i], vector[i] == int32_t(j));
       to[i] = result;
     }
+  }
+
+  /// The same through memory.
+  static void transpose(int64_t rows, int64_t columns, const Floats* from, Floats* to) {
+    float lanes[kMostElements * kFloats], turned[kMostElements * kFloats];
+    const auto bytes = size_t(rows * columns) * sizeof(float);
+    std::memcpy(lanes, from, bytes);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) turned[c * rows + r] = lanes[r * columns + c];
+    std::memcpy(to, turned, bytes);
   }
 
   int64_t n_;
@@ -226,15 +229,6 @@ template <class T>
 void mvn_short(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
   ShortRows<T>(plan, x, scale, bias, y).run();
 }
-
-#else
-
-bool are_rows_short(const MvnPlan&) { return false; }
-
-template <class T>
-void mvn_short(const MvnPlan&, const void*, const void*, const void*, void*) {}
-
-#endif
 
 template void mvn_short<float>(const MvnPlan&, const void*, const void*, const void*, void*);
 template void mvn_short<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);

@@ -3,11 +3,10 @@
 
 #include <limits>
 
-#include "cpu/simd/float_vectors.h"
+#include "cpu/simd/convert.h"
+#include "cpu/simd/lane_sums.h"
 #include "math/moments.h"
 #include "ops/mvn.h"
-
-#if defined(CUDML_MVN_VECTORS)
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -52,6 +51,10 @@ inline auto is_near(D delta, D variance) {
   return (delta * delta <= 4 * variance) & (variance < kMost32);
 }
 
+/// Squared deviations of a mean from 0 up to which it is not subtracted first. Where a product is
+/// rounded before it is added to, its own rounding counts too, and it is to be as small as the sum.
+constexpr double kNear = kFuses ? 16 : 0.25;
+
 /// D is double or a vector of them, F float or as many. Returns whether the guess was within two
 /// deviations of the mean: the sum of squares about it is then at most five times that about the
 /// mean, and loses as many units in the last place. NaN and infinities fail.
@@ -68,15 +71,15 @@ inline auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot
   factor = as_floats(inverse);
   const D rest = as_doubles(pivot) - mean;
   shift = as_floats(rest == 0 ? zero : D(rest * inverse));
-  near = as_floats((mean * mean <= 16 * variance) & (variance < kMost32) ? one : zero);
+  near = as_floats((mean * mean <= kNear * variance) & (variance < kMost32) ? one : zero);
   return is_near(delta, variance);
 }
 
 constexpr int64_t kMostRows = 16;  // summed before any of them is written
 
 /// What normalizing needs of kMost groups: (x - pivot) * factor + shift. `near` is 1 where the mean
-/// is within four deviations of 0: x * factor + (shift - pivot * factor), rounded as numbers up to
-/// 4 are, is then off by less than the sums may be.
+/// is within kNear of 0: x * factor + (shift - pivot * factor), rounded as numbers up to 4 are, is
+/// then off by less than the sums may be.
 template <int64_t kMost>
 struct Coefficients {
   alignas(64) float pivot[kMost], factor[kMost], shift[kMost], near[kMost];
@@ -154,7 +157,7 @@ struct TurnedSums {
     const LaneIndices from = kLaneIndices + int32_t(lead);
     const Floats first = v[0];
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) v[k] = __builtin_shuffle(v[k], k < 3 ? v[k + 1] : first, from);
+    for (int k = 0; k < 4; ++k) v[k] = lanes_of(v[k], k < 3 ? v[k + 1] : first, from);
   }
 };
 
@@ -177,11 +180,7 @@ template <class T>
 
 /// 1, which no compiler knows. A sum as fused(a, one(), b) goes to the multipliers, which wait
 /// while the adders convert.
-inline Floats one() {
-  Floats v = broadcast(1);
-  asm("" : "+v"(v));
-  return v;
-}
+inline Floats one() { return opaque(broadcast(1)); }
 
 /// Sums of whole vectors, four at a time.
 struct WholeSums {
@@ -248,8 +247,8 @@ struct RowSums {
     TurnedSums s, q;
     const int64_t lead = kFloats - head, last = whole - kFloats + head;
     const LaneIndices to = kLaneIndices - int32_t(lead);  // modulo kFloats
-    step(__builtin_shuffle(select(Partial{head}, load_wide(x, Partial{head}), guess), to) - guess,
-         s.v[0], q.v[0]);
+    const Floats begun = select(Partial{head}, load_wide(x, Partial{head}), guess);
+    step(lanes_of(begun, begun, to) - guess, s.v[0], q.v[0]);
     int64_t i = head;
     for (; i + four <= whole; i += four)
 #pragma GCC unroll 4
@@ -358,5 +357,3 @@ void add_rows(const T* const* x, int64_t width, const float* guess, float* sum, 
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

@@ -10,8 +10,6 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace {
 
 constexpr int64_t kPartBytes = 1 << 18;  // of kFewColumns of x that one task sums
@@ -22,7 +20,7 @@ template <class T>
 constexpr int64_t kFloatRows = 64 * kRowsAtOnce<T>;  // whose sums stay in float, in chains of 72
 /// Whether runs have a loop of their own; for halves only in the widest vectors, as code is long.
 template <class T>
-constexpr bool kSumsRuns = !kIsHalf<T> || kFloats == 16;
+constexpr bool kSumsRuns = !kIsHalf<T> || kHasLineVectors;
 
 template <class T>
 class Tiles {
@@ -343,15 +341,6 @@ template <class T>
 void mvn_tiles(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
   Tiles<T>(plan, x, scale, bias, y).run();
 }
-
-#else
-
-bool are_columns_packed(const MvnPlan&) { return false; }
-
-template <class T>
-void mvn_tiles(const MvnPlan&, const void*, const void*, const void*, void*) {}
-
-#endif
 
 template void mvn_tiles<float>(const MvnPlan&, const void*, const void*, const void*, void*);
 template void mvn_tiles<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);

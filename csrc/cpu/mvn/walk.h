@@ -138,16 +138,16 @@ void normalize_row(A* y, const A* x, int64_t n, const Normalize& normalized, Ope
   const A s = scale.value, b = bias.value;
   if (scale.row && bias.row) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = normalized(x[i], i) * scale.row[i] + bias.row[i];
+    for (int64_t i = 0; i < n; ++i) y[i] = fused(normalized(x[i], i), scale.row[i], bias.row[i]);
   } else if (scale.row) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = normalized(x[i], i) * scale.row[i] + b;
+    for (int64_t i = 0; i < n; ++i) y[i] = fused(normalized(x[i], i), scale.row[i], b);
   } else if (bias.row) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = normalized(x[i], i) * s + bias.row[i];
+    for (int64_t i = 0; i < n; ++i) y[i] = fused(normalized(x[i], i), s, bias.row[i]);
   } else {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = normalized(x[i], i) * s + b;
+    for (int64_t i = 0; i < n; ++i) y[i] = fused(normalized(x[i], i), s, b);
   }
 }
 

@@ -4,8 +4,6 @@
 
 #include "cpu/mvn/lean_rows.h"
 
-#if defined(CUDML_MVN_VECTORS)
-
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
@@ -178,7 +176,7 @@ class WidenedRows {
     const GroupFormula f =
         LeanRows<T>(p_, x_ + std::min(r, g.count - 1) * p_.x_step, nullptr).formula();
     g.factor[r] = f.factor;
-    g.shift[r] = f.is_near ? std::fma(-f.pivot, f.factor, f.shift) : f.shift;
+    g.shift[r] = f.is_near ? fused(-f.pivot, f.factor, f.shift) : f.shift;
     for (int64_t i = 0; !f.is_near && i < n_; ++i) g.wide[r * kStride + i] -= f.pivot;
   }
 
@@ -254,5 +252,3 @@ class WidenedRows {
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

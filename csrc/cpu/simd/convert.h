@@ -1,52 +1,81 @@
-// Rows of elements in and out of the type they are computed in, by the processor's conversions.
+// Elements in and out of the type they are computed in: vectors of them, and rows.
 #pragma once
 
+#include <bit>
 #include <cstdint>
-
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
+#include <type_traits>
 
 #include "core/scalar.h"
+#include "cpu/simd/stream.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// `are_numbers`: no lane is NaN, which is cheaper to round.
+inline Halves narrow(Float16 type, Floats v, bool) { return narrow(type, v); }
+inline Halves narrow(BFloat16, Floats v, bool are_numbers) {
+  const auto bits = std::bit_cast<Vector<uint32_t>>(v);
+  const auto rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+  return upper_halves(are_numbers ? rounded : v == v ? rounded : (bits | 0x400000u));
+}
+
+inline Floats load_wide(const float* p, Whole) { return load_vector<Floats>(p); }
+inline void store_narrow(float* p, Floats v, Whole, bool = false) { store_vector(p, v); }
+/// Past the caches; p is a multiple of the vector's bytes.
+inline void stream_narrow(float* p, Floats v, bool = false) { stream_vector(p, v); }
+
+/// Lanes beyond a partial vector are 0.
+template <class T, class Lanes>
+inline Floats load_wide(const T* p, Lanes m) {
+  return widen(T{}, load_halves(p, m));
+}
+template <class T, class Lanes>
+inline void store_narrow(T* p, Floats v, Lanes m, bool are_numbers = false) {
+  store_halves(p, narrow(T{}, v, are_numbers), m);
+}
+template <class T>
+inline void stream_narrow(T* p, Floats v, bool are_numbers = false) {
+  stream_vector(p, narrow(T{}, v, are_numbers));
+}
+
+/// Two vectors; those to be streamed begin a line. `converts` is asked for before a loop.
+template <class T, class Converts = bool>
+inline void put_pair(T* p, Floats a, Floats b, bool is_streamed, bool are_numbers,
+                     [[maybe_unused]] Converts converts = converts_pairs()) {
+  if constexpr (kNarrowsPairs && std::is_same_v<T, BFloat16>) {
+    const auto both = narrow_pair(a, b, are_numbers, converts);
+    return is_streamed ? stream_vector(p, both) : store_vector(p, both);
+  }
+  if (is_streamed) {
+    stream_narrow(p, a, are_numbers);
+    return stream_narrow(p + kFloats, b, are_numbers);
+  }
+  store_narrow(p, a, Whole{}, are_numbers);
+  store_narrow(p + kFloats, b, Whole{}, are_numbers);
+}
+
+/// v in the lanes that stand for elements, `other` in the rest.
+inline Floats select(Whole, Floats v, Floats) { return v; }
+inline Floats select(Partial m, Floats v, Floats other) {
+  return kLaneIndices < LaneIndices{} + int32_t(m.n) ? v : other;
+}
+
+/// -|v|
+inline Floats minus_magnitude(Floats v) {
+  return std::bit_cast<Floats>(std::bit_cast<Vector<uint32_t>>(v) | 0x80000000u);
+}
+
 /// Converts the leading part of a packed row that whole vectors cover; returns its length.
-inline int64_t load_vectors([[maybe_unused]] float* __restrict dst,
-                            [[maybe_unused]] const Float16* __restrict src,
-                            [[maybe_unused]] int64_t n) {
+inline int64_t load_vectors(float* __restrict dst, const Float16* __restrict src, int64_t n) {
   int64_t i = 0;
-#if defined(__AVX512F__)
-  for (; i + 16 <= n; i += 16) {
-    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i));
-    _mm512_storeu_ps(dst + i, _mm512_maskz_cvtph_ps(0xffff, half));
-  }
-#elif defined(__F16C__)
-  for (; i + 8 <= n; i += 8) {
-    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i));
-    _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(half));
-  }
-#endif
+  for (; i + kFloats <= n; i += kFloats) store_vector(dst + i, load_wide(src + i, Whole{}));
   return i;
 }
 
-inline int64_t store_vectors([[maybe_unused]] Float16* __restrict dst,
-                             [[maybe_unused]] const float* __restrict src,
-                             [[maybe_unused]] int64_t n) {
+inline int64_t store_vectors(Float16* __restrict dst, const float* __restrict src, int64_t n) {
   int64_t i = 0;
-#if defined(__AVX512F__)
-  for (; i + 16 <= n; i += 16) {
-    const __m256i half = _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(src + i),
-                                               _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i), half);
-  }
-#elif defined(__F16C__)
-  for (; i + 8 <= n; i += 8) {
-    const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), half);
-  }
-#endif
+  for (; i + kFloats <= n; i += kFloats)
+    store_narrow(dst + i, load_vector<Floats>(src + i), Whole{});
   return i;
 }
 

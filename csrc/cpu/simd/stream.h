@@ -1,35 +1,18 @@
 // Stores past the caches, for outputs too large to be found there again.
 #pragma once
 
-#include "cpu/simd/copy.h"
+#include <bit>
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "cpu/simd/native.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Writes a whole vector past the caches; `p` is a multiple of kVectorBytes. The thread's stores
-/// become visible to others by the fence at the end of its part of `parallel_for`.
+/// Writes a vector past the caches; `p` is a multiple of its size. The thread's stores become
+/// visible to others by the fence at the end of its part of `parallel_for`.
 template <class A, class V>
 inline void stream_vector(A* p, const V& v) {
-  static_assert(sizeof v == kVectorBytes);
-#if defined(__AVX512F__)
-  __m512i bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), bits);
-#elif defined(__AVX__)
-  __m256i bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), bits);
-#elif defined(__SSE2__)
-  __m128i bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  _mm_stream_si128(reinterpret_cast<__m128i*>(p), bits);
-#else
-  store_vector(p, v);
-#endif
+  stream_bits(p, std::bit_cast<Vector<char, int(sizeof(V))>>(v));
 }
 
 /// Bytes from p to the next line of 64.

@@ -3,10 +3,8 @@
 
 #include <array>
 
-#include "cpu/simd/float_vectors.h"
+#include "cpu/simd/convert.h"
 #include "math/activation.h"
-
-#if defined(CUDML_MVN_VECTORS)
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -29,19 +27,12 @@ inline Floats exponential(Floats x) {
       fused(whole, broadcast(2.12194440e-4f), fused(whole, broadcast(-0.693359375f), limited));
   const Floats p = polynomial(r, 1.3813851401e-3f, 8.3690788597e-3f, 4.1668422520e-2f,
                               1.6666518152e-1f, 4.9999994040e-1f, 1.0f, 1.0f);
-#if defined(__AVX512F__)
-  return _mm512_maskz_scalef_ps(0xffff, p, whole);
-#else
-  // In two steps, since 2^n may be subnormal.
-  using Ints = Vector<int32_t>;
-  const Ints n = std::bit_cast<Ints>(shifted) - std::bit_cast<int32_t>(kShift), half = n >> 1;
-  return p * std::bit_cast<Floats>((half + 127) << 23) *
-         std::bit_cast<Floats>((n - half + 127) << 23);
-#endif
+  return times_power(p, whole);
 }
 
 /// x / (1 + 2^z) with z = -a * log2(e) * x, for |z| < 64. 2^z is a power of 2^(1/kSteps) from a
-/// table times that of a remainder, which costs half of what a polynomial for 2^z would.
+/// table times that of a remainder, which costs half of what a polynomial for 2^z would; without a
+/// table it is e^-|a * x| by a polynomial everywhere.
 class Swish {
  public:
   explicit Swish(const Activation& f)
@@ -50,6 +41,10 @@ class Swish {
   /// Puts results in the place of x. Returns whether x was finite and not large.
   template <int kCount>
   [[gnu::always_inline]] bool operator()(Floats (&x)[kCount]) const {
+    if constexpr (kTableBits == 0) {
+      for (Floats& v : x) v = anywhere(a_, v);
+      return false;
+    }
     Floats y[kCount];
     Bits at[kCount], outside = {};
 #pragma GCC unroll 4
@@ -68,7 +63,7 @@ class Swish {
 
  private:
   using Bits = Vector<uint32_t>;  // sums of bits leave the range of a signed type
-  static constexpr int kBits = kFloats == 16 ? 5 : 3, kSteps = 1 << kBits;
+  static constexpr int kBits = kTableBits, kSteps = 1 << kBits;
   // Numbers from kFirst on are whole and count in their last bits.
   static constexpr float kFirst = 12582912.0f, kShift = kFirst + 64 * kSteps;
   static constexpr uint32_t kFirstBits = std::bit_cast<uint32_t>(kFirst),
@@ -86,11 +81,15 @@ class Swish {
     return powers;
   }();
 
-  /// y in the lanes where |z| < 64, elsewhere the same in the form of math/activation.h.
-  [[gnu::noinline, gnu::cold]] static Floats mended(float a, Floats x, Floats y, Bits at) {
+  /// The form of math/activation.h.
+  [[gnu::noinline]] static Floats anywhere(float a, Floats x) {
     const Floats z = a * x, one = broadcast(1), e = exponential(minus_magnitude(z));
-    const Floats any = gated_product(quotient(by_sign(z, e, one), one + e), x);
-    return ((at ^ kFirstBits) & kOutside) == 0 ? y : any;
+    return gated_product(quotient(by_sign(z, e, one), one + e), x);
+  }
+
+  /// y in the lanes where |z| < 64, elsewhere the same in that form.
+  [[gnu::noinline, gnu::cold]] static Floats mended(float a, Floats x, Floats y, Bits at) {
+    return ((at ^ kFirstBits) & kOutside) == 0 ? y : anywhere(a, x);
   }
 
   /// `at` receives z * kSteps, rounded, above kFirst's bits and 64 * kSteps.
@@ -98,32 +97,13 @@ class Swish {
     const Floats shifted = fused(x, factor_, broadcast(kShift));
     const Floats r = fused(x, factor_, kShift - shifted);
     at = std::bit_cast<Bits>(shifted);
-    const auto power = std::bit_cast<Floats>(looked_up(at) + (at << (23 - kBits)));
-#if defined(__AVX512F__)
-    const Floats p = polynomial(r, 0.000234594481f, 0.0216611661f, 1.0f);  // off by 5.3e-8
-#else
-    const Floats p = polynomial(r, 0.000108396292f, 0.00375412614f, 0.0866433978f, 1.0f);
-#endif
+    const auto power = std::bit_cast<Floats>(looked_up(kPowers.data(), at) + (at << (23 - kBits)));
+    Floats p;  // off by 5.3e-8
+    if constexpr (kTableBits == 5)
+      p = polynomial(r, 0.000234594481f, 0.0216611661f, 1.0f);
+    else
+      p = polynomial(r, 0.000108396292f, 0.00375412614f, 0.0866433978f, 1.0f);
     return x / fused(power, p, broadcast(1));
-  }
-
-  static Bits looked_up(Bits i) {
-    const auto* powers = kPowers.data();
-#if defined(__AVX512F__)
-    return std::bit_cast<Bits>(_mm512_permutex2var_epi32(
-        _mm512_loadu_si512(powers), std::bit_cast<__m512i>(i), _mm512_loadu_si512(powers + 16)));
-#else
-    return std::bit_cast<Bits>(_mm256_permutevar8x32_epi32(
-        std::bit_cast<__m256i>(load_vector<Bits>(powers)), std::bit_cast<__m256i>(i)));
-#endif
-  }
-
-  static bool is_zero(Bits v) {
-#if defined(__AVX512F__)
-    return _mm512_test_epi32_mask(std::bit_cast<__m512i>(v), std::bit_cast<__m512i>(v)) == 0;
-#else
-    return _mm256_testz_si256(std::bit_cast<__m256i>(v), std::bit_cast<__m256i>(v)) != 0;
-#endif
   }
 
   float a_;
@@ -132,5 +112,3 @@ class Swish {
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
-
-#endif

@@ -15,6 +15,10 @@ constexpr int kVectorBytes = 32;
 constexpr int kVectorBytes = 16;
 #endif
 
+/// Whether a vector fills a line of memory. Loops that take several rows in turn, a line of each,
+/// hold two vectors of each row in registers then; with smaller ones registers do not suffice.
+constexpr bool kHasLineVectors = kVectorBytes == 64;
+
 template <class A, int kBytes = kVectorBytes>
 struct VectorOf {
   typedef A type __attribute__((vector_size(kBytes)));

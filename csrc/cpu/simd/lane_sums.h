@@ -1,0 +1,58 @@
+// Sums of the lanes of vectors of float.
+#pragma once
+
+#include <utility>
+
+#include "cpu/simd/native.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// The sum of all lanes, by halves.
+template <int kCount = int(kFloats)>
+inline float sum_of_lanes(const Vector<float, kCount * 4>& v) {
+  Vector<float, kCount * 2> half[2];
+  std::memcpy(half, &v, sizeof v);
+  if constexpr (kCount == 4) {
+    half[0] += half[1];
+    return half[0][0] + half[0][1];
+  } else {
+    return sum_of_lanes<kCount / 2>(half[0] + half[1]);
+  }
+}
+
+/// Adds the halves of each block of kBlock lanes, of a's blocks and then of b's.
+template <int kBlock, int... kLane>
+inline Floats blocks_halved(Floats a, Floats b, std::integer_sequence<int, kLane...>) {
+  constexpr int kHalf = kBlock / 2;
+  return __builtin_shufflevector(a, b, kLane / kHalf * kBlock + kLane % kHalf...) +
+         __builtin_shufflevector(a, b, kLane / kHalf * kBlock + kLane % kHalf + kHalf...);
+}
+
+/// For each of kCount vectors in turn kFloats / kCount lanes, which add up to the sum of its lanes.
+template <int kCount>
+[[gnu::always_inline]] inline Floats sums_of_blocks(const Floats* v) {
+  if constexpr (kCount == 1) {
+    return v[0];
+  } else {
+    return blocks_halved<2 * int(kFloats) / kCount>(
+        sums_of_blocks<kCount / 2>(v), sums_of_blocks<kCount / 2>(v + kCount / 2),
+        std::make_integer_sequence<int, int(kFloats)>{});
+  }
+}
+
+/// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i].
+[[gnu::noinline]] inline Floats sums_of_lanes(const Floats* v) {
+  return sums_of_blocks<int(kFloats)>(v);
+}
+
+/// Writes a vector as kFloats doubles.
+inline void store_doubles(double* p, Floats v) {
+  HalfFloats half[2];
+  std::memcpy(half, &v, sizeof v);
+  store_vector(p, as_doubles(half[0]));
+  store_vector(p + kDoubles, as_doubles(half[1]));
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,124 @@
+// Vectors of 16 bytes in the compiler's notation: what a level's own file need not say. That file
+// has Halves, words_of(Halves), halves_of(words below 2^16) and root().
+#pragma once
+
+#include <bit>
+
+#include "cpu/simd/floats.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+static_assert(kVectorBytes == 16);
+
+using Words = Vector<uint32_t>;
+constexpr LaneIndices kLaneIndices = {0, 1, 2, 3};
+constexpr Vector<int64_t> kDoubleIndices = {0, 1};
+
+inline Halves load_halves(const void* p, Whole) {
+  return load_vector<Halves>(static_cast<const char*>(p));
+}
+inline Halves load_halves(const void* p, Partial m) {
+  char bytes[16] = {};
+  copy_short(bytes, static_cast<const char*>(p), 2 * m.n);
+  return load_halves(bytes, Whole{});
+}
+inline void store_halves(void* p, Halves v, Whole) { store_vector(static_cast<char*>(p), v); }
+inline void store_halves(void* p, Halves v, Partial m) {
+  char bytes[16];
+  store_halves(bytes, v, Whole{});
+  copy_short(static_cast<char*>(p), bytes, 2 * m.n);
+}
+
+inline Floats load_wide(const float* p, Partial m) {
+  float lanes[8] = {};
+  copy_short(reinterpret_cast<char*>(lanes), reinterpret_cast<const char*>(p), 4 * m.n);
+  return load_vector<Floats>(lanes);
+}
+inline void store_narrow(float* p, Floats v, Partial m, bool = false) {
+  float lanes[8];
+  store_vector(lanes, v);
+  copy_short(reinterpret_cast<char*>(p), reinterpret_cast<const char*>(lanes), 4 * m.n);
+}
+
+inline Floats widen(BFloat16, Halves v) { return std::bit_cast<Floats>(words_of(v) << 16); }
+
+/// As to_float() of core/scalar.h.
+inline Floats widened_float16(Halves v) {
+  const Words bits = words_of(v), magnitude = bits & 0x7fffu;
+  const auto value = std::bit_cast<Words>(std::bit_cast<Floats>(magnitude << 13) * 0x1p112f);
+  const Words infinite = (magnitude << 13) | 0x7f800000u;
+  return std::bit_cast<Floats>((magnitude > 0x7bffu ? infinite : value) | (bits & 0x8000u) << 16);
+}
+
+/// As to_float16() of core/scalar.h.
+inline Halves narrowed_float16(Floats v) {
+  const Words bits = std::bit_cast<Words>(v), magnitude = bits & 0x7fffffffu;
+  // Signed comparisons of magnitudes: these the baseline of x86-64 has.
+  const auto size = std::bit_cast<LaneIndices>(magnitude);
+  const Words normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13,
+              small = std::bit_cast<Words>(std::bit_cast<Floats>(magnitude) + 0.5f) - 0x3f000000u,
+              nan = (magnitude >> 13 & 0x3ffu) | 0x7e00u, infinite = Words{} + 0x7c00u;
+  const Words finite = size < 0x38800000 ? small : normal,
+              extreme = size > 0x7f800000 ? nan : infinite;
+  return halves_of((size > 0x477fefff ? extreme : finite) | (bits >> 16 & 0x8000u));
+}
+
+inline Halves upper_halves(Words v) { return halves_of(v >> 16); }
+// Two vectors have no conversion to BFloat16 of their own.
+constexpr bool kNarrowsPairs = false;
+inline bool converts_pairs() { return false; }
+
+/// The larger one of each lane; NaN where v is, and v where both are zeros.
+inline Floats at_least(Floats v, float low) { return v < low ? broadcast(low) : v; }
+
+/// a where v's sign bit is set, else b.
+inline Floats by_sign(Floats v, Floats a, Floats b) {
+  return std::bit_cast<LaneIndices>(v) < 0 ? a : b;
+}
+
+/// a * b, but 0 where a is.
+inline Floats gated_product(Floats a, Floats b) { return a == 0 ? Floats{} : a * b; }
+
+/// a / b for b in [1, 2], to a unit and a half in the last place.
+inline Floats quotient(Floats a, Floats b) { return a / b; }
+
+inline Doubles as_doubles(HalfFloats v) { return __builtin_convertvector(v, Doubles); }
+inline HalfFloats as_floats(Doubles v) { return __builtin_convertvector(v, HalfFloats); }
+
+/// Whether all lanes of a comparison hold.
+inline bool all_of(Vector<int64_t> mask) { return (mask[0] & mask[1]) != 0; }
+
+inline bool is_zero(Words v) {
+  const auto both = std::bit_cast<Vector<int64_t>>(v);
+  return (both[0] | both[1]) == 0;
+}
+
+/// v * 2^n for whole numbers n from -250 to 0, in two steps, since 2^n may be subnormal.
+inline Floats times_power(Floats v, Floats n) {
+  const auto whole = __builtin_convertvector(n, LaneIndices), half = whole >> 1;
+  return v * std::bit_cast<Floats>((half + 127) << 23) *
+         std::bit_cast<Floats>((whole - half + 127) << 23);
+}
+
+// Four lanes are moved about by way of memory.
+constexpr int kTableBits = 0;
+inline Words looked_up(const uint32_t* table, Words) { return Words{} + table[0]; }
+constexpr bool kPermutes = false;
+inline Floats permuted(Floats other, Floats v, LaneIndices index, LaneIndices at) {
+  for (int l = 0; l < 4; ++l)
+    if (at[l]) other[l] = v[index[l]];
+  return other;
+}
+
+/// Lane l of the result is lane index[l], modulo the lanes of both, of a's and then b's.
+inline Floats lanes_of(Floats a, Floats b, LaneIndices index) {
+  float lanes[8], moved[4];
+  store_vector(lanes, a);
+  store_vector(lanes + 4, b);
+  for (int l = 0; l < 4; ++l) moved[l] = lanes[index[l] & 7];
+  return load_vector<Floats>(moved);
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,40 @@
+// What all levels of x86-64 have, and the file of the level that is compiled for.
+#pragma once
+
+#include <immintrin.h>
+
+#include <bit>
+
+#include "cpu/simd/floats.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+// Stores past the caches, at multiples of their size.
+inline void stream_bits(void* p, const Vector<char, 8>& v) {
+  _mm_stream_si64(static_cast<long long*>(p), std::bit_cast<long long>(v));
+}
+inline void stream_bits(void* p, const Vector<char, 16>& v) {
+  _mm_stream_si128(static_cast<__m128i*>(p), std::bit_cast<__m128i>(v));
+}
+#if defined(__AVX__)
+inline void stream_bits(void* p, const Vector<char, 32>& v) {
+  _mm256_stream_si256(static_cast<__m256i*>(p), std::bit_cast<__m256i>(v));
+}
+#endif
+#if defined(__AVX512F__)
+inline void stream_bits(void* p, const Vector<char, 64>& v) {
+  _mm512_stream_si512(static_cast<__m512i*>(p), std::bit_cast<__m512i>(v));
+}
+#endif
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
+
+#if defined(__AVX512F__)
+#include "cpu/simd/x86_v4.h"
+#elif defined(__AVX2__)
+#include "cpu/simd/x86_v3.h"
+#else
+#include "cpu/simd/x86_base.h"
+#endif
