@@ -41,7 +41,7 @@ struct Sums {
 
 /// Calls fn(j, vector) for every vector of x, j from 0 to 3 in turn; `filler` completes the last.
 template <class A, class Fn>
-inline void for_vectors(const A* x, int64_t n, A filler, const Fn& fn) {
+[[gnu::always_inline]] inline void for_vectors(const A* x, int64_t n, A filler, const Fn& fn) {
   using V = Vector<A>;
   constexpr int64_t kStep = kLanes<A>;
   int64_t i = 0;

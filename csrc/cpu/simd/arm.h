@@ -49,6 +49,16 @@ inline Halves narrow(Float16, Floats v) {
   return std::bit_cast<Halves>(vcvt_f16_f32(std::bit_cast<float32x4_t>(v)));
 }
 
+// One vector as BFloat16, by rounding to even.
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+constexpr bool kNarrowsBFloat16 = true;
+inline Halves narrow_as(BFloat16, Floats v) {
+  return std::bit_cast<Halves>(vcvt_bf16_f32(std::bit_cast<float32x4_t>(v)));
+}
+#else
+constexpr bool kNarrowsBFloat16 = false;
+#endif
+
 /// v, which no compiler knows any more.
 inline Floats opaque(Floats v) {
   asm("" : "+w"(v));

@@ -13,10 +13,16 @@ namespace {
 
 /// `are_numbers`: no lane is NaN, which is cheaper to round.
 inline Halves narrow(Float16 type, Floats v, bool) { return narrow(type, v); }
-inline Halves narrow(BFloat16, Floats v, bool are_numbers) {
-  const auto bits = std::bit_cast<Vector<uint32_t>>(v);
-  const auto rounded = bits + 0x7fffu + (bits >> 16 & 1u);
-  return upper_halves(are_numbers ? rounded : v == v ? rounded : (bits | 0x400000u));
+template <class T>
+  requires std::is_same_v<T, BFloat16>
+inline Halves narrow(T, Floats v, bool are_numbers) {
+  if constexpr (kNarrowsBFloat16) {
+    return narrow_as(T{}, v);
+  } else {
+    const auto bits = std::bit_cast<Vector<uint32_t>>(v);
+    const auto rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    return upper_halves(are_numbers ? rounded : v == v ? rounded : (bits | 0x400000u));
+  }
 }
 
 inline Floats load_wide(const float* p, Whole) { return load_vector<Floats>(p); }

@@ -1,9 +1,9 @@
 // The instruction set's own file: each says the same words, which loops then share.
 //
 // What each of them has: kLaneIndices, kDoubleIndices; stream_bits; load_halves, store_halves,
-// stream_halves, load_wide and store_narrow of part of a vector; widen, narrow, upper_halves,
+// load_wide and store_narrow of part of a vector; widen, narrow, upper_halves, kNarrowsBFloat16,
 // kNarrowsPairs; fused, at_least, by_sign, gated_product, quotient, root; as_doubles, as_floats;
-// all_of, is_zero, times_power; kTableBits, looked_up, permuted, lanes_of; opaque.
+// all_of, is_zero, times_power; kTableBits, looked_up, kPermutes, permuted, lanes_of; opaque.
 #pragma once
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 // Vectors of 16 bytes in the compiler's notation: what a level's own file need not say. That file
-// has Halves, words_of(Halves), halves_of(words below 2^16) and root().
+// has Halves, words_of(Halves), halves_of(words below 2^16), root(), fused() and opaque().
 #pragma once
 
 #include <bit>
@@ -15,30 +15,37 @@ using Words = Vector<uint32_t>;
 constexpr LaneIndices kLaneIndices = {0, 1, 2, 3};
 constexpr Vector<int64_t> kDoubleIndices = {0, 1};
 
+/// The first n of four.
+template <class E>
+inline void copy_lanes(E* to, const E* from, int64_t n) {
+  for (int l = 0; l < 4; ++l)
+    if (l < n) to[l] = from[l];
+}
+
 inline Halves load_halves(const void* p, Whole) {
-  return load_vector<Halves>(static_cast<const char*>(p));
+  return load_vector<Halves>(static_cast<const uint16_t*>(p));
 }
 inline Halves load_halves(const void* p, Partial m) {
-  char bytes[16] = {};
-  copy_short(bytes, static_cast<const char*>(p), 2 * m.n);
-  return load_halves(bytes, Whole{});
+  uint16_t lanes[4] = {};
+  copy_lanes(lanes, static_cast<const uint16_t*>(p), m.n);
+  return load_vector<Halves>(lanes);
 }
-inline void store_halves(void* p, Halves v, Whole) { store_vector(static_cast<char*>(p), v); }
+inline void store_halves(void* p, Halves v, Whole) { store_vector(static_cast<uint16_t*>(p), v); }
 inline void store_halves(void* p, Halves v, Partial m) {
-  char bytes[16];
-  store_halves(bytes, v, Whole{});
-  copy_short(static_cast<char*>(p), bytes, 2 * m.n);
+  uint16_t lanes[4];
+  store_vector(lanes, v);
+  copy_lanes(static_cast<uint16_t*>(p), lanes, m.n);
 }
 
 inline Floats load_wide(const float* p, Partial m) {
-  float lanes[8] = {};
-  copy_short(reinterpret_cast<char*>(lanes), reinterpret_cast<const char*>(p), 4 * m.n);
+  float lanes[4] = {};
+  copy_lanes(lanes, p, m.n);
   return load_vector<Floats>(lanes);
 }
 inline void store_narrow(float* p, Floats v, Partial m, bool = false) {
-  float lanes[8];
+  float lanes[4];
   store_vector(lanes, v);
-  copy_short(reinterpret_cast<char*>(p), reinterpret_cast<const char*>(lanes), 4 * m.n);
+  copy_lanes(p, lanes, m.n);
 }
 
 inline Floats widen(BFloat16, Halves v) { return std::bit_cast<Floats>(words_of(v) << 16); }

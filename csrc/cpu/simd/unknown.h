@@ -44,6 +44,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 inline Floats widen(Float16, Halves v) { return widened_float16(v); }
+constexpr bool kNarrowsBFloat16 = false;
 inline Halves narrow(Float16, Floats v) { return narrowed_float16(v); }
 
 }  // namespace

@@ -38,6 +38,7 @@ inline Floats opaque(Floats v) {
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+constexpr bool kNarrowsBFloat16 = false;
 // Out of line: this code is kept small.
 [[gnu::noinline]] inline Floats widen(Float16, Halves v) { return widened_float16(v); }
 [[gnu::noinline]] inline Halves narrow(Float16, Floats v) { return narrowed_float16(v); }

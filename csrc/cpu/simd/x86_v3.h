@@ -40,6 +40,7 @@ inline Floats widen(Float16, Halves v) { return _mm256_cvtph_ps(v); }
 inline Floats widen(BFloat16, Halves v) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
 }
+constexpr bool kNarrowsBFloat16 = false;
 inline Halves narrow(Float16, Floats v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
 // Two vectors have no conversion to BFloat16 of their own.
 constexpr bool kNarrowsPairs = false;

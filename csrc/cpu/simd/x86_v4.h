@@ -42,6 +42,7 @@ inline Floats widen(BFloat16, Halves v) {
       _mm512_maskz_permutexvar_epi16(0xaaaaaaaa, std::bit_cast<__m512i>(kSpread),
                                      _mm512_maskz_inserti64x4(0xff, __m512i{}, v, 0)));
 }
+constexpr bool kNarrowsBFloat16 = false;
 inline Halves narrow(Float16, Floats v) {
   return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }

@@ -1,0 +1,42 @@
+"""The CPU back end for aarch64, cross-compiled and emulated: every path over short cases."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from folders import ROOT
+
+TOOLS = ("aarch64-linux-gnu-g++", "qemu-aarch64")
+# The paths that vectors of 16 bytes take; those of wider ones have no use there.
+PATHS = {
+    *("mvn/tiles", "mvn/short_rows", "mvn/rows", "mvn/columns", "mvn/plain"),
+    *("pad/packed", "pad/plain", "winners/plain", "winners/side_by_side", "winners/strips"),
+    *("pool/planes", "pool/side_by_side", "pool/strips", "pool/plain"),
+    *("pool_grad/max_rows", "pool_grad/max_scatter", "pool_grad/average_gather"),
+}
+
+
+@pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="compared with the x86 build"
+)
+@pytest.mark.skipif(not os.environ.get("CUDML_ARM"), reason="minutes: CUDML_ARM=1 asks for it")
+def test_paths_for_arm() -> None:
+    """As the plain path, and as the x86 build's numbers; stores beyond a result are seen."""
+    for tool in TOOLS:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed: apt install g++-aarch64-linux-gnu qemu-user")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "arm_program.py")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    ran = {line.split(":")[0] for line in done.stdout.splitlines()}
+    assert ran >= PATHS, PATHS - ran
