@@ -35,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--problem", metavar="JSON", help="this problem alone")
     parser.add_argument("--stop-at-once", action="store_true", help="end at the first finding")
     parser.add_argument("--asan", action="store_true", help="the module under AddressSanitizer")
+    parser.add_argument("--device", action="store_true", help="on the interpreted CUDA kernels")
     return parser.parse_args()
 
 
@@ -81,6 +82,8 @@ def explained(family: str, case: str, setup: Setup) -> str:
 def main() -> int:
     a = arguments()
     setup = Setup.sanitized() if a.asan else Setup()
+    if a.device:
+        setup.environment[worker.ON_DEVICE] = "1"
     if a.problem:
         with Server(setup, {}) as server:
             fault = server.fault(Problem.from_json(a.problem))
@@ -101,7 +104,7 @@ def main() -> int:
         for number, fault in row.faults[:5]:
             case = f"{row.seed}:{number}"
             print(f"\n{fault}")
-            flag = " --asan" if a.asan else ""
+            flag = " --asan" * a.asan + " --device" * a.device
             print(f"python tests/campaign/run.py --family {row.family} --case {case}{flag}")
             print(explained(row.family, case, setup) or "  alone nothing is wrong")
     report.summary(rows)

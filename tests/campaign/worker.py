@@ -14,6 +14,7 @@ from pathlib import Path
 CHUNK = 4096  # problems for which one process lives
 ISAS = ("", "", "", "v3", "base")
 STREAMS = ("", "", "0")  # the size from which outputs are streamed
+ON_DEVICE = "CUDML_CAMPAIGN_DEVICE"  # set where the interpreted CUDA kernels run the problems
 NUMBERS = struct.Struct("qqd")  # the problem being run, calls checked, the time it began
 
 
@@ -36,9 +37,11 @@ def fault(family: str, seed: int, number: int, bench: object = None) -> str:
 def judged(problem: object, bench: object) -> str:
     """What is wrong with this problem, or nothing."""
     import check
+    import device
 
+    run = device.run if os.environ.get(ON_DEVICE) else check.run
     try:
-        check.run(bench, problem)  # type: ignore[arg-type]
+        run(bench, problem)  # type: ignore[arg-type]
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         at = "" if type(error).__name__ in ("Mismatch", "Wrong") else f" ({where.name})"
