@@ -1,20 +1,14 @@
 // The Python type of compiled operators, called without the detour of a generic binding.
 #include <cstddef>
-#include <new>
 #include <string>
 #include <utility>
 
+#include "bindings/boxed.h"
 #include "bindings/compiled.h"
 #include "bindings/raise.h"
 #include "bindings/text.h"
 
 #include <structmember.h>  // after Python.h, which it needs
-
-#ifndef CUDML_MODULE
-#define CUDML_MODULE _core
-#endif
-#define CUDML_TEXT_OF(name) #name
-#define CUDML_TEXT(name) CUDML_TEXT_OF(name)
 
 namespace cudml::bindings {
 namespace {
@@ -93,12 +87,7 @@ Examples
 ([7, 7, 1, 2, 7], 0)
 )";
 
-struct Object {
-  PyObject_HEAD vectorcallfunc call;
-  std::shared_ptr<CompiledOperator> op;
-};
-
-Object* of(PyObject* self) { return reinterpret_cast<Object*>(self); }
+CompiledOperator& of(PyObject* self) { return *value_of<CompiledOperator>(self); }
 
 /// The place in `arguments` of what a keyword names.
 py::handle& keyword(CallArguments& arguments, const char* op, PyObject* name) {
@@ -117,7 +106,7 @@ py::handle& keyword(CallArguments& arguments, const char* op, PyObject* name) {
 
 PyObject* call(PyObject* self, PyObject* const* values, size_t flags, PyObject* names) {
   return result_of([&] {
-    CompiledOperator& op = *of(self)->op;
+    CompiledOperator& op = of(self);
     const auto positional = size_t(PyVectorcall_NARGS(flags));
     const py::handle none(Py_None);
     CallArguments arguments{{values, positional}, none, none, none};
@@ -133,22 +122,15 @@ PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t count,
 }
 
 PyObject* explain(PyObject* self, PyObject*) {
-  return result_of([&] { return of(self)->op->explain(); });
+  return result_of([&] { return of(self).explain(); });
 }
 
 PyObject* repr(PyObject* self) {
-  return result_of([&] { return py::str(of(self)->op->repr()); });
+  return result_of([&] { return py::str(of(self).repr()); });
 }
 
 PyObject* workspace_bytes(PyObject* self, void*) {
-  return PyLong_FromLongLong(of(self)->op->workspace_bytes());
-}
-
-void deallocate(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  of(self)->op.~shared_ptr();
-  type->tp_free(self);
-  Py_DECREF(type);  // instances of types made at run time own a reference
+  return PyLong_FromLongLong(of(self).workspace_bytes());
 }
 
 PyMethodDef methods[] = {
@@ -162,38 +144,30 @@ PyGetSetDef properties[] = {{"workspace_bytes", &workspace_bytes, nullptr,
                              "Bytes that `workspace` must have; 0 for most operators.", nullptr},
                             {}};
 
-PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Object, call), READONLY, nullptr}, {}};
+PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET,
+                          offsetof(Boxed<CompiledOperator>, call), READONLY, nullptr},
+                         {}};
 
-PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(&deallocate)},
-                       {Py_tp_repr, reinterpret_cast<void*>(&repr)},
-                       {Py_tp_doc, const_cast<char*>(kClassDoc)},
-                       {Py_tp_methods, methods},
-                       {Py_tp_getset, properties},
-                       {Py_tp_members, members},
-                       {}};
-
-PyType_Spec spec{
-    "cudml." CUDML_TEXT(CUDML_MODULE) ".CompiledOperator", int(sizeof(Object)), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyType_Slot slots[] = {
+    {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&deallocate_boxed<CompiledOperator>)},
+    {Py_tp_repr, reinterpret_cast<void*>(&repr)},
+    {Py_tp_doc, const_cast<char*>(kClassDoc)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_members, members},
+    {}};
 
 }  // namespace
 
 py::object compiled_type() {
-  static PyObject* const type = PyType_FromSpec(&spec);
-  if (!type) throw py::error_already_set();
+  static PyObject* const type = boxed_type<CompiledOperator>(CUDML_TYPE_NAME("CompiledOperator"),
+                                                             slots, Py_TPFLAGS_HAVE_VECTORCALL);
   return py::reinterpret_borrow<py::object>(type);
 }
 
 py::object to_python(std::shared_ptr<CompiledOperator> op) {
-  const py::object type = compiled_type();
-  auto* kind = reinterpret_cast<PyTypeObject*>(type.ptr());
-  PyObject* self = kind->tp_alloc(kind, 0);
-  if (!self) throw py::error_already_set();
-  of(self)->call = &call;
-  new (&of(self)->op) std::shared_ptr<CompiledOperator>(std::move(op));
-  return py::reinterpret_steal<py::object>(self);
+  return boxed(compiled_type().ptr(), std::move(op), &call);
 }
 
 }  // namespace cudml::bindings

@@ -2,9 +2,11 @@
 #include <memory>
 #include <string>
 
+#include "bindings/boxed.h"
 #include "bindings/compiled.h"
 #include "bindings/descriptors.h"
 #include "bindings/operators.h"
+#include "bindings/raise.h"
 #include "bindings/text.h"
 #include "core/float_state.h"
 #include "cuda/device.h"
@@ -39,19 +41,46 @@ py::object compile(const std::shared_ptr<const Lowered>& lowered, const py::obje
   }
 }
 
+PyObject* lowered_describe(PyObject* self, PyObject*) {
+  return result_of([&] { return py::str(directml::describe(*value_of<const Lowered>(self))); });
+}
+
+PyObject* lowered_compile(PyObject* self, PyObject* device) {
+  return result_of([&] {
+    return compile(value_of<const Lowered>(self), py::reinterpret_borrow<py::object>(device));
+  });
+}
+
+PyObject* lowered_name(PyObject* self, void*) {
+  return PyUnicode_FromString(value_of<const Lowered>(self)->op);
+}
+
+PyMethodDef lowered_methods[] = {{"describe", &lowered_describe, METH_NOARGS, nullptr},
+                                 {"compile", &lowered_compile, METH_O, nullptr},
+                                 {}};
+
+PyGetSetDef lowered_properties[] = {{"name", &lowered_name, nullptr, nullptr, nullptr}, {}};
+
+PyType_Slot lowered_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(&deallocate_boxed<const Lowered>)},
+    {Py_tp_methods, lowered_methods},
+    {Py_tp_getset, lowered_properties},
+    {}};
+
+PyObject* lowered_type() {
+  static PyObject* const type =
+      boxed_type<const Lowered>(CUDML_TYPE_NAME("LoweredOperator"), lowered_slots);
+  return type;
+}
+
 }  // namespace
 
 void bind_directml(py::module_& module) {
-  py::options options;
-  options.disable_function_signatures();
-  py::class_<Lowered, std::shared_ptr<Lowered>>(module, "LoweredOperator")
-      .def("describe", &directml::describe)
-      .def_property_readonly("name", [](const Lowered& self) { return self.op; })
-      .def("compile", [](const std::shared_ptr<Lowered>& self, const py::object& device) {
-        return compile(self, device);
-      });
+  module.attr("LoweredOperator") = py::handle(lowered_type());
   module.attr("CompiledOperator") = compiled_type();
-  module.def("lower", &lower);
+  module.def("lower", [](const py::object& desc, const py::object& level) {
+    return boxed(lowered_type(), lower(desc, level));
+  });
 }
 
 }  // namespace cudml::bindings

@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "bindings/boxed.h"
 #include "bindings/dlpack.h"
+#include "bindings/raise.h"
 #include "bindings/text.h"
 #include "cuda/device.h"
 
@@ -178,23 +180,66 @@ py::dict ExportedMemory::cuda_array_interface() const {
   return found;
 }
 
+namespace {
+
+const ExportedMemory& memory_of(PyObject* self) { return *value_of<ExportedMemory>(self); }
+
+PyObject* memory_capsule(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return result_of([&] {
+    return memory_of(self).capsule(
+        py::reinterpret_borrow<py::args>(arguments),
+        keywords ? py::reinterpret_borrow<py::kwargs>(keywords) : py::kwargs());
+  });
+}
+
+PyObject* memory_device(PyObject* self, PyObject*) {
+  return result_of([&] { return memory_of(self).dlpack_device(); });
+}
+
+PyObject* memory_interface(PyObject* self, void*) {
+  return result_of([&] { return memory_of(self).array_interface(); });
+}
+
+PyObject* memory_cuda_interface(PyObject* self, void*) {
+  return result_of([&] { return memory_of(self).cuda_array_interface(); });
+}
+
+PyMethodDef memory_methods[] = {
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&memory_capsule)),
+     METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"__dlpack_device__", &memory_device, METH_NOARGS, nullptr},
+    {}};
+
+PyGetSetDef memory_properties[] = {
+    {"__array_interface__", &memory_interface, nullptr, nullptr, nullptr},
+    {"__cuda_array_interface__", &memory_cuda_interface, nullptr, nullptr, nullptr},
+    {}};
+
+PyType_Slot memory_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(&deallocate_boxed<ExportedMemory>)},
+    {Py_tp_methods, memory_methods},
+    {Py_tp_getset, memory_properties},
+    {}};
+
+PyObject* memory_type() {
+  static PyObject* const type =
+      boxed_type<ExportedMemory>(CUDML_TYPE_NAME("ExportedMemory"), memory_slots);
+  return type;
+}
+
+}  // namespace
+
 Array exported_array(const Call& call, const TensorDesc& desc) {
   auto memory = std::make_shared<ExportedMemory>(call, desc);
   Array result;
   result.view = memory->view();
   result.is_exported = true;
-  result.keep = py::cast(std::move(memory));
+  result.keep = boxed(memory_type(), std::move(memory));
   return result;
 }
 
 void bind_exporter(py::module_& module) {
-  py::options options;
-  options.disable_function_signatures();
-  py::class_<ExportedMemory, std::shared_ptr<ExportedMemory>>(module, "ExportedMemory")
-      .def("__dlpack__", &ExportedMemory::capsule)
-      .def("__dlpack_device__", &ExportedMemory::dlpack_device)
-      .def_property_readonly("__array_interface__", &ExportedMemory::array_interface)
-      .def_property_readonly("__cuda_array_interface__", &ExportedMemory::cuda_array_interface);
+  module.attr("ExportedMemory") = py::handle(memory_type());
 }
 
 }  // namespace cudml::bindings

@@ -39,6 +39,8 @@ void set_error() {
   } catch (const std::invalid_argument& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
   } catch (const std::exception& error) {
+    // pybind11 says in its own words that an object could not be allocated; Python's stand already.
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) return;
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
 }

@@ -1,14 +1,17 @@
-"""Capsules that are taken while memory is exhausted: every tensor is deleted once."""
+"""Calls while memory is exhausted: MemoryError and nothing else, every tensor is deleted once."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from array_support import child_says
+from folders import ROOT
 
 # Fails the `countdown`-th allocation of C++ from now on, and all after it until it is negative.
 HOOK = """
@@ -69,3 +72,13 @@ def test_every_allocation_of_a_call_fails_in_turn(tmp_path: Path) -> None:
     compiler = os.environ.get("CXX", "c++").split()
     subprocess.run([*compiler, "-shared", "-fPIC", "-o", hook, source], check=True)
     assert child_says(SCRIPT, str(hook), LD_PRELOAD=str(hook)) == "ok"
+
+
+@pytest.mark.bug("RUN-08")
+def test_every_allocation_of_python_fails_in_turn() -> None:
+    """The campaign's: of calls, of lowering, compiling and calling, and of results to import."""
+    command = [sys.executable, ROOT / "tests" / "campaign" / "faults.py", "--seconds", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    calls, last = re.findall(r"(\d+) calls with a fault, of problems 0 to (-?\d+)", done.stdout)[0]
+    assert int(calls) > 100 and int(last) >= 0

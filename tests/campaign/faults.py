@@ -1,8 +1,9 @@
 """Lets every allocation of a call fail in turn: python tests/campaign/faults.py --seconds 60.
 
-For drawn calls of every operator and of compiled ones the first allocation fails, then the second,
-and so on until the call succeeds; once alone, once with all that follow. Each time there must be a
-MemoryError and nothing else, `out` that is whole or right, and the next call must be right.
+For drawn calls of every operator, of compiled ones and of results that another library imports the
+first allocation fails, then the second, and so on until the call succeeds; once alone, once with
+all that follow. Each time there must be a MemoryError and nothing else, `out` that is whole or
+right, and the next call must be right.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "support"
 sys.path[:0] = [str(HERE), str(SUPPORT)]
-FAMILIES = ("pooling", "gradients", "padding", "normalization", "compiled")
+FAMILIES = ("pooling", "gradients", "padding", "normalization", "compiled", "exported")
 STATE = struct.Struct("qqqqq")  # family, number, allocation, whether all that follow fail, calls
 FOREVER = 1 << 60
 # With this status the C library ends a process in which a thread, a worker of the pool perhaps,
@@ -94,14 +95,41 @@ def compiled(seed: int, number: int) -> tuple[Callable[..., Any], dict[str, Any]
         EndPadding=(0, 0),
         Dilations=(1, 1),
     )
-    operator = cudml.Operator(desc)
     x = np.arange(2 * n * n, dtype="f4").reshape(1, 2, n, n)
 
     def call(out: Any = None) -> Any:
-        return operator.compile("cpu")(x, out=out)
+        return cudml.Operator(desc).compile("cpu")(x, out=out)
 
     want = x[:, :, : out * w, : out * w].reshape(1, 2, out, w, out, w).max((3, 5))
     return call, {}, want
+
+
+def exported(seed: int, number: int) -> tuple[Callable[..., Any], dict[str, Any], Any]:
+    """A call with arrays of a library that allocates nothing and imports results."""
+    import random
+
+    import numpy as np
+
+    import cudml
+
+    class Foreign:
+        from_dlpack = staticmethod(np.from_dlpack)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **how: Any) -> Any:
+            return x.__dlpack__(**how)
+
+    r = random.Random(f"exported:{seed}:{number}")
+    n, w = r.randint(2, 40), r.randint(1, 2)
+    x = np.arange(2 * n * n, dtype="f4").reshape(1, 2, n, n)
+    lender = Foreign()
+
+    def call(out: Any = None) -> Any:
+        return cudml.max_pooling(lender, w, out=out)
+
+    return call, {}, cudml.max_pooling(x, w)
 
 
 def problem(bench: Any, family: str, seed: int, number: int) -> tuple[Any, dict[str, Any], Any]:
@@ -110,8 +138,8 @@ def problem(bench: Any, family: str, seed: int, number: int) -> tuple[Any, dict[
     import draw
     import numpy as np
 
-    if family == "compiled":
-        return compiled(seed, number)
+    if family in ("compiled", "exported"):
+        return (compiled if family == "compiled" else exported)(seed, number)
     p = draw.case(family, seed, number)
     views = {k: v.view for k, v in bench.placed(p).items()}
     call = check.function(p)
