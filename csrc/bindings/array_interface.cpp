@@ -77,20 +77,38 @@ void read_tuple(const Argument& at, py::handle object, const char* what, int64_t
     numbers[d] = integer(at, PyTuple_GET_ITEM(object.ptr(), d), what);
 }
 
-Array interface_array(const Argument& at, py::handle object, const py::object& found) {
-  at.require(PyDict_Check(found.ptr()), "has a __cuda_array_interface__ that is no dict");
-  const auto interface = py::reinterpret_borrow<py::dict>(found);
+namespace {
+
+/// What an interface says, with the numbers that `in` refers to.
+struct Described {
+  Imported in;
+  int64_t shape[kMaxRank], strides[kMaxRank];
+
+  Described(const Argument& at, const py::dict& interface);
+  Described(const Described&) = delete;
+  Described& operator=(const Described&) = delete;
+
+ private:
+  void read_data(const Argument& at, const py::dict& interface);
+  void read_strides(const Argument& at, const py::dict& interface);
+};
+
+Described::Described(const Argument& at, const py::dict& interface) {
   const int64_t version = integer(at, entry(at, interface, "version"), "version");
   at.require(version >= 2, "has a __cuda_array_interface__ of version ", version,
              "; it must be 2 or 3");
   if (interface.contains("mask") && !py::object(interface["mask"]).is_none())
     refuse_type(at.call.op, ": ", at.field, " (", at.name,
                 ") has a mask, which would be ignored; pass its data");
-  int64_t shape[kMaxRank], strides[kMaxRank], strides_rank = 0;
-  Imported in;
   in.shape = shape;
   read_tuple(at, entry(at, interface, "shape"), "shape", shape, in.rank);
   in.dtype = dtype_of_typestr(at, entry(at, interface, "typestr"));
+  read_data(at, interface);
+  if (interface.contains("strides") && !py::object(interface["strides"]).is_none())
+    read_strides(at, interface);
+}
+
+void Described::read_data(const Argument& at, const py::dict& interface) {
   const py::object data = entry(at, interface, "data");
   at.require(PyTuple_Check(data.ptr()) && PyTuple_GET_SIZE(data.ptr()) == 2,
              "has a __cuda_array_interface__ whose data is ", text_of(data));
@@ -98,20 +116,52 @@ Array interface_array(const Argument& at, py::handle object, const py::object& f
   const int is_read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data.ptr(), 1));
   if (is_read_only < 0) throw py::error_already_set();
   in.is_read_only = is_read_only == 1;
-  if (interface.contains("strides") && !py::object(interface["strides"]).is_none()) {
-    read_tuple(at, interface["strides"], "strides", strides, strides_rank);
-    at.require(strides_rank == in.rank, "has ", strides_rank, " strides and ", in.rank, " sizes");
-    const auto item = int64_t(size_of(in.dtype));
-    for (int64_t d = 0; d < in.rank && d < kMaxRank; ++d) {
-      at.require(shape[d] <= 1 || strides[d] % item == 0, "has a stride of ", strides[d],
-                 " bytes, no multiple of its elements; copy it first");
-      strides[d] /= item;
-    }
-    in.strides = strides;
+}
+
+void Described::read_strides(const Argument& at, const py::dict& interface) {
+  int64_t rank = 0;
+  read_tuple(at, interface["strides"], "strides", strides, rank);
+  at.require(rank == in.rank, "has ", rank, " strides and ", in.rank, " sizes");
+  const auto item = int64_t(size_of(in.dtype));
+  for (int64_t d = 0; d < in.rank && d < kMaxRank; ++d) {
+    at.require(shape[d] <= 1 || strides[d] % item == 0, "has a stride of ", strides[d],
+               " bytes, no multiple of its elements; copy it first");
+    strides[d] /= item;
   }
-  at.call.settle(place_of_address(at, in.address), at.field, at.name, object);
+  in.strides = strides;
+}
+
+py::dict dict_of(const Argument& at, const py::object& found) {
+  at.require(PyDict_Check(found.ptr()), "has a __cuda_array_interface__ that is no dict");
+  return py::reinterpret_borrow<py::dict>(found);
+}
+
+bool is_same(const TensorView& a, const TensorView& b) {
+  if (a.data != b.data || a.dtype != b.dtype || !(a.sizes == b.sizes)) return false;
+  if (count(a.sizes) == 0) return true;
+  for (int d = 0; d < a.rank(); ++d)
+    if (a.sizes[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+}  // namespace
+
+Array interface_array(const Argument& at, py::handle object, const py::object& found) {
+  const py::dict interface = dict_of(at, found);
+  const Described described(at, interface);
+  at.call.settle(place_of_address(at, described.in.address), at.field, at.name, object);
   order_after_producer(at, interface);
-  return array_of(at, in, object);
+  Array result = array_of(at, described.in, object);
+  result.is_interface = true;
+  return result;
+}
+
+bool is_as_described(const Argument& at, const Array& array) {
+  const py::object found = attribute(array.source, "__cuda_array_interface__");
+  if (!found) return false;
+  const Described described(at, dict_of(at, found));
+  const Array now = array_of(at, described.in, array.source);
+  return is_same(now.view, array.view) && now.is_read_only == array.is_read_only;
 }
 
 }  // namespace cudml::bindings

@@ -187,6 +187,11 @@ void make_copy(const char* op, const char* field, const char* name, Array& input
   input.is_copy_due = false;
 }
 
+void read_again(Call& call, const char* field, const char* name, const Array& array) {
+  if (!array.is_interface) return;
+  check(is_as_described({call, field, name}, array), call.op, ": ", field, " (", name, kChanged);
+}
+
 void check_unchanged(const char* op, const char* field, const char* name, const Array& array) {
   const bool is_unchanged = array.origin        ? array.origin.is_unchanged()
                             : array.is_borrowed ? is_as_borrowed(array)

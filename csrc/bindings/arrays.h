@@ -31,9 +31,10 @@ struct Array {
   py::object storage;           // torch's, behind the lease
   bool is_copy_due = false;     // `view` is the copy that `make_copy` is yet to make
   bool is_read_only = false;
-  bool is_copy = false;      // the exporter copied, so that nobody sees what is written
-  bool is_borrowed = false;  // by its type's exchange table, without a lease
-  bool is_exported = false;  // `keep` is an ExportedMemory that a library is to import
+  bool is_copy = false;       // the exporter copied, so that nobody sees what is written
+  bool is_borrowed = false;   // by its type's exchange table, without a lease
+  bool is_interface = false;  // by its `__cuda_array_interface__`, without a lease
+  bool is_exported = false;   // `keep` is an ExportedMemory that a library is to import
 };
 
 inline constexpr const char* kTakenTypes =
@@ -51,6 +52,10 @@ Array input_array(Call& call, const char* field, const char* name, py::handle ob
 /// Copies an input that must be, each of its distinct elements once. To be called when a call is
 /// accepted.
 void make_copy(const char* op, const char* field, const char* name, Array& input);
+
+/// Reads an array that is described by an attribute once more and refuses it where that says
+/// something else now: it may run Python code.
+void read_again(Call& call, const char* field, const char* name, const Array& array);
 
 /// Refuses an array whose memory the caller's own Python code has moved or freed since it was read.
 /// Calls nothing of Python's; to be called after everything that does.

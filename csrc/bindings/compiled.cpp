@@ -314,7 +314,7 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
 
 /// What an accepted call still needs. The arrays are looked at last, after everything that may run
 /// Python code: their addresses hold from here on.
-void CompiledOperator::make_ready(const Call& call, std::vector<Array>& inputs,
+void CompiledOperator::make_ready(Call& call, std::vector<Array>& inputs,
                                   const std::vector<Array>& outputs, bool are_outputs_given,
                                   const Workspace& workspace, Pins& pins) const {
   for (const Array& output : outputs)
@@ -331,6 +331,11 @@ void CompiledOperator::make_ready(const Call& call, std::vector<Array>& inputs,
       for (const Array& array : *arrays) pins.add(array.keep);
     workspace.pin(pins);
   }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    read_again(call, inputs_[i].tensor->field, kInputNames[i], inputs[i]);
+  for (size_t o = 0; o < outputs.size(); ++o)
+    read_again(call, outputs_[o].tensor->field, kOutputNames[o], outputs[o]);
+  workspace.read_again(call);
   for (size_t i = 0; i < inputs.size(); ++i)
     check_unchanged(op(), inputs_[i].tensor->field, kInputNames[i], inputs[i]);
   for (size_t o = 0; o < outputs.size(); ++o)

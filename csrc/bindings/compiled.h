@@ -59,7 +59,7 @@ class CompiledOperator {
                      const Workspace& workspace) const;
   Operands operands_of(std::span<void* const> inputs, std::span<void* const> outputs) const;
   void run(const Call& call, const Operands& operands, void* workspace);
-  void make_ready(const Call& call, std::vector<Array>& inputs, const std::vector<Array>& outputs,
+  void make_ready(Call& call, std::vector<Array>& inputs, const std::vector<Array>& outputs,
                   bool are_outputs_given, const Workspace& workspace, Pins& pins) const;
   py::object call_carefully(const CallArguments& arguments);
 

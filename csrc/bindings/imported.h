@@ -66,6 +66,9 @@ std::optional<Array> allocated_by_table(const Call& call, py::handle like, const
 /// An array by what its `__cuda_array_interface__` gives.
 Array interface_array(const Argument& at, py::handle object, const py::object& interface);
 
+/// Whether its `__cuda_array_interface__` still describes an array as it did.
+bool is_as_described(const Argument& at, const Array& array);
+
 /// At most kMaxRank whole numbers of a tuple, which refusals call `what` of the interface; `rank`
 /// says how many there are.
 void read_tuple(const Argument& at, py::handle object, const char* what, int64_t* numbers,

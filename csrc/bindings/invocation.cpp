@@ -102,6 +102,10 @@ void Invocation::make_ready(const Program& program, Pins& pins) {
     for (int o = 0; o < output_count_; ++o) pins.add(outputs_[o].array.keep);
   }
   for (const NamedInput& input : inputs_)
+    if (input.array) read_again(call_, input.field, input.name, *input.array);
+  for (int o = 0; o < output_count_; ++o)
+    read_again(call_, outputs_[o].field, outputs_[o].name, outputs_[o].array);
+  for (const NamedInput& input : inputs_)
     if (input.array) check_unchanged(call_.op, input.field, input.name, *input.array);
   for (int o = 0; o < output_count_; ++o)
     check_unchanged(call_.op, outputs_[o].field, outputs_[o].name, outputs_[o].array);

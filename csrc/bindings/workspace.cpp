@@ -93,6 +93,10 @@ void Workspace::pin(Pins& pins) const {
   if (array_.keep) pins.add(array_.keep);
 }
 
+void Workspace::read_again(Call& call) const {
+  bindings::read_again(call, "workspace", "workspace", array_);
+}
+
 void Workspace::check_unchanged(const char* op) const {
   check(!memory_ || memory_.is_unchanged(), op, kChanged);
   bindings::check_unchanged(op, "workspace", "workspace", array_);

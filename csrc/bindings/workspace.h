@@ -24,6 +24,7 @@ class Workspace {
   /// The last steps before work, as for every other array.
   void tell_written() const;
   void pin(Pins& pins) const;
+  void read_again(Call& call) const;
   void check_unchanged(const char* op) const;
   Footprint footprint() const {
     return {reinterpret_cast<uintptr_t>(data_), 1, Dims{bytes_}, Dims{1}};

@@ -187,7 +187,7 @@ def test_interfaces_that_are_taken(lending: Lending) -> None:
         given, y = lending.given(**row), lending.kind.empty(wanted.shape, "f4")
         assert _operators.average_pooling(given, 2, out=y) is y
         assert y.home().tobytes() == wanted.tobytes(), row
-        assert given.reads == 1, row
+        assert given.reads == 2, row  # the second time when no more Python code runs
 
 
 def test_nothing_is_needed_for_empty_arrays(lending: Lending) -> None:
