@@ -1,9 +1,13 @@
 // Places and streams of calls.
 #include "bindings/call.h"
 
+#include <functional>
+#include <string_view>
+
 #include "bindings/imported.h"
 #include "bindings/libraries.h"
 #include "bindings/text.h"
+#include "choose/path.h"
 #include "core/environment.h"
 #include "cpu/isa/backend.h"
 #include "cuda/backend.h"
@@ -60,8 +64,7 @@ std::optional<Place> place_named(const std::string& name) {
 namespace {
 
 /// A name in CUDML_KERNEL is a kernel's or a path's.
-void check_forced_name(const char* op) {
-  const std::string_view name = environment_text("CUDML_KERNEL");
+void check_forced_name(const char* op, std::string_view name) {
   if (name.empty()) return;
   const std::string names = cuda::kernel_names() + ", " + cpu::path_names();
   const bool is_known =
@@ -71,14 +74,17 @@ void check_forced_name(const char* op) {
 
 }  // namespace
 
-void check_environment(const char* op) {
+uint64_t check_environment(const char* op) {
   environment(op);
-  check_forced_name(op);
+  const std::string_view name = choose::forced_name();
+  check_forced_name(op, name);
+  return std::hash<std::string_view>()(name);
 }
 
-Call::Call(const char* op_name, py::handle stream) : op(op_name), stream_argument_(stream) {
-  check_environment(op);
-}
+uint64_t forced_kernel_now() { return std::hash<std::string_view>()(choose::forced_name()); }
+
+Call::Call(const char* op_name, py::handle stream)
+    : op(op_name), forced_kernel(check_environment(op)), stream_argument_(stream) {}
 
 Call::Call(const char* op_name, py::handle stream, Place where)
     : op(op_name), place(where), stream_argument_(stream), is_settled_(true) {}

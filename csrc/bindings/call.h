@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -27,8 +28,11 @@ std::string name_of(Place place);  // "cpu", "cuda:1"
 std::optional<Place> place_named(const std::string& name);
 
 /// Refuses what is out of range in the variables CUDML_… of the environment; `op` begins the
-/// refusal. CUDML_KERNEL is read anew.
-void check_environment(const char* op);
+/// refusal. CUDML_KERNEL is read anew; its hash, which tells plans apart, is returned.
+uint64_t check_environment(const char* op);
+
+/// The hash of CUDML_KERNEL as it is now.
+uint64_t forced_kernel_now();
 
 /// The first array settles the place, and with it the stream; every other one must agree.
 class Call {
@@ -57,6 +61,7 @@ class Call {
   uintptr_t dlpack_stream() const { return stream ? reinterpret_cast<uintptr_t>(stream) : 1; }
 
   const char* op;
+  uint64_t forced_kernel = 0;  // a hash of what CUDML_KERNEL was
   Place place;
   Remembered remembered;
   void* stream = nullptr;  // cudaStream_t; null is the legacy default stream

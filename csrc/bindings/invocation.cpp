@@ -7,7 +7,7 @@
 namespace cudml::bindings {
 
 Invocation::Invocation(Call& call, const NamedInputs& inputs)
-    : call_(call), inputs_{inputs.x, inputs.second, inputs.third}, key_(call.op, call.place) {
+    : call_(call), inputs_{inputs.x, inputs.second, inputs.third}, key_(call) {
   for (const NamedInput& input : inputs_)
     if (input.array)
       key_.add(input.array->view);
@@ -45,7 +45,8 @@ const TensorDesc& Invocation::settle(int index, Dtype dtype, const Dims& sizes,
 std::shared_ptr<const PlannedCall> Invocation::keep(const Program::Plan& plan) const {
   auto planned = std::make_shared<const PlannedCall>(PlannedCall{
       Program(call_.op, plan, call_.place), {outputs_[0].array.view, outputs_[1].array.view}});
-  keep_plan(key_, planned);
+  // Python code of an argument, or another thread, may have forced another kernel meanwhile.
+  if (forced_kernel_now() == call_.forced_kernel) keep_plan(key_, planned);
   return planned;
 }
 

@@ -4,19 +4,17 @@
 #include <cstring>
 #include <list>
 #include <mutex>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
-#include "core/environment.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::bindings {
 
-PlanKey::PlanKey(const char* op, Place place) {
-  add(uint64_t(reinterpret_cast<uintptr_t>(op))).add(uint64_t(int64_t(place.device)));
-  if (!place.is_cuda()) add(uint64_t(cpu::num_threads()));
-  add(std::hash<std::string_view>()(environment_text("CUDML_KERNEL")));
+PlanKey::PlanKey(const Call& call) {
+  add(uint64_t(reinterpret_cast<uintptr_t>(call.op))).add(uint64_t(int64_t(call.place.device)));
+  if (!call.place.is_cuda()) add(uint64_t(cpu::num_threads()));
+  add(call.forced_kernel);
 }
 
 PlanKey& PlanKey::add(const Dims& dims) {

@@ -13,7 +13,7 @@ namespace cudml::bindings {
 /// Everything a plan depends on, as words. Two calls with equal keys have the same plan.
 class PlanKey {
  public:
-  PlanKey(const char* op, Place place);
+  explicit PlanKey(const Call& call);
 
   PlanKey& add(uint64_t word) {
     words_.at(count_++) = word;

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <ostream>
 #include <string>
-#include <string_view>
 
 #include "bindings/raise.h"
 #include "core/check.h"
+#include "core/shown.h"
 
 namespace cudml::bindings {
 
@@ -21,25 +21,6 @@ inline std::string utf8(py::handle text) {
       PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
   if (!bytes) throw py::error_already_set();
   return std::string(bytes);
-}
-
-/// How a message shows a text of the caller's: without control characters, which a NUL among them
-/// would end, and cut where it is long.
-inline std::string shown(std::string_view text) {
-  constexpr size_t kLongest = 160;  // bytes
-  constexpr const char* kDigits = "0123456789abcdef";
-  size_t length = std::min(text.size(), kLongest);
-  const auto is_inside_character = [&] { return (text[length] & 0xc0) == 0x80; };
-  while (length < text.size() && length > 0 && is_inside_character()) --length;
-  std::string result;
-  for (const char c : text.substr(0, length)) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code >= 0x20 && code != 0x7f)
-      result += c;
-    else
-      result += {'\\', 'x', kDigits[code >> 4], kDigits[code & 15]};
-  }
-  return length < text.size() ? result + "…" : result;
 }
 
 /// Text about an object that is made when it is written and not before: most checks pass. The

@@ -2,27 +2,15 @@
 #include "core/environment.h"
 
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <string>
 
 #include "core/check.h"
+#include "core/shown.h"
 
 namespace cudml {
 namespace {
-
-/// A value as an error shows it: what is not printable ASCII escaped, what is long cut.
-std::string shown(std::string_view value) {
-  constexpr size_t kLongest = 160;
-  std::string text;
-  for (const char c : value.substr(0, kLongest)) {
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02x", unsigned(static_cast<unsigned char>(c)));
-    text += c >= ' ' && c <= '~' ? std::string(1, c) : escaped;
-  }
-  return value.size() > kLongest ? text + "…" : text;
-}
 
 /// Digits and nothing else, between `least` and `most`; `unset` where there is no such variable.
 int64_t whole_number(const char* op, const char* name, int64_t least, int64_t most, int64_t unset) {

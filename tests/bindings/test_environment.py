@@ -86,7 +86,7 @@ def test_every_call_refuses_what_is_out_of_range() -> None:
 def test_what_cannot_be_printed_is_escaped_and_what_is_long_is_cut() -> None:
     (calls,) = said({"CUDML_LOG": "\x07 \udcff é" + "x" * 10_000})
     _, text = calls["padding"]
-    assert text.startswith(r'padding: CUDML_LOG is "\x07 \xff \xc3\xa9xxx') and len(text) < 400
+    assert text.startswith(r'padding: CUDML_LOG is "\x07 \xff éxxx') and len(text) < 400
 
 
 def test_values_at_the_ends_of_the_ranges_and_empty_ones() -> None:

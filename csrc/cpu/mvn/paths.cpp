@@ -24,47 +24,38 @@ bool has_pairs(const MvnPlan& plan, const Machine& machine) {
   return are_rows_paired(plan, machine.threads);
 }
 
-/// Calls fn<T>() with T the plan's element type.
-template <class Fn>
-void with_type(const MvnPlan& plan, const Fn& fn) {
-  switch (plan.dtype) {
-    case Dtype::float16: return fn.template operator()<Float16>();
-    case Dtype::bfloat16: return fn.template operator()<BFloat16>();
-    case Dtype::float64: return fn.template operator()<double>();
-    default: return fn.template operator()<float>();
-  }
-}
-
 void tiles(const MvnPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) mvn_tiles<T>(plan, a.x, a.second, a.third, a.y);
   });
 }
 
 void short_rows(const MvnPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) mvn_short<T>(plan, a.x, a.second, a.third, a.y);
   });
 }
 
 void paired_rows(const MvnPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (kIsHalf<T>) mvn_paired_rows<T>(plan, a.x, a.second, a.third, a.y);
   });
 }
 
 void rows(const MvnPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) mvn_rows<T>(plan, a.x, a.second, a.third, a.y);
   });
 }
 
 void columns(const MvnPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() { mvn_columns<T>(plan, a.x, a.second, a.third, a.y); });
+  visit(plan.dtype, FloatTypes{},
+        [&]<class T>() { mvn_columns<T>(plan, a.x, a.second, a.third, a.y); });
 }
 
 void plain(const MvnPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() { mvn_plain<T>(plan, a.x, a.second, a.third, a.y); });
+  visit(plan.dtype, FloatTypes{},
+        [&]<class T>() { mvn_plain<T>(plan, a.x, a.second, a.third, a.y); });
 }
 
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};

@@ -9,12 +9,6 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Calls fn<T>() with T the plan's element type.
-template <class Fn>
-void with_type(const PoolGradPlan& plan, const Fn& fn) {
-  visit(plan.forward.dtype, FloatTypes{}, fn);
-}
-
 bool is_narrow(const PoolGradPlan& plan, const Machine&) {
   return plan.forward.dtype != Dtype::float64;
 }
@@ -33,21 +27,22 @@ bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::f
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) { return has_lanes(plan); }
 
 void pairs(const PoolGradPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (kVectorBytes > 16 && !std::is_same_v<T, double>)  // others are kept small
       PairPlanes<T>(plan, static_cast<const T*>(a.second), static_cast<T*>(a.y)).run();
   });
 }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>)  // which is rare, and a copy of all this
       AverageRows<T>(plan, a.second, a.y).run();
   });
 }
 
 void blocks(const PoolGradPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() { AverageBlocks<T>(BlockShape(plan), a.second, a.y).run(); });
+  visit(plan.forward.dtype, FloatTypes{},
+        [&]<class T>() { AverageBlocks<T>(BlockShape(plan), a.second, a.y).run(); });
 }
 
 template <class T, class Sum>
@@ -56,14 +51,14 @@ AverageGather<T, Sum> gather_of(const PoolGradPlan& plan, const Arrays& a) {
 }
 
 void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
-  with_type(plan, [&]<class T>() {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     gather(LaneGather<T, Acc<T>>(gather_of<T, Acc<T>>(plan, a)), plan.compulsory_bytes());
   });
 }
 
 void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
   if (plan.forward.outputs() == 0) return;
-  with_type(plan, [&]<class T>() {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     if (std::is_same_v<T, double> || most_covers(plan.forward) > kLongestChain)
       gather(RowGather<T, double>(gather_of<T, double>(plan, a)), plan.compulsory_bytes());
     else
