@@ -94,6 +94,13 @@ def after_others(run: dict[str, Any]) -> float | None:
     return mean_of(run["rows"], lambda row: row.get("times_alone"))
 
 
+def mode_of(run: dict[str, Any]) -> str:
+    """How a run's calls were made."""
+    if not run.get("after"):
+        return "the usual one"
+    return f"--mixed {run['after']}" + " --in-caches" * bool(run.get("in_caches"))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("old", type=Path)
@@ -103,9 +110,7 @@ def main() -> int:
     common = by_case(old).keys() & by_case(new).keys()
     for difference in differences(old, new):
         print(f"note     {difference}")
-    modes = [
-        f"--mixed {run['after']}" if run.get("after") else "the usual one" for run in (old, new)
-    ]
+    modes = [mode_of(run) for run in (old, new)]
     if modes[0] != modes[1]:
         print(f"compare: the runs' modes differ: {modes[0]}, {modes[1]}", file=sys.stderr)
         return 2

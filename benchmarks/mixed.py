@@ -1,5 +1,6 @@
 """Calls as a program makes them: each after another library's operator, on buffers that have left
-the caches, while the other library's threads wait in their own way."""
+the caches, or, where that is asked for, that are in them still, while the other library's threads
+wait in their own way."""
 
 from __future__ import annotations
 
@@ -77,20 +78,24 @@ class Predecessors:
 
 
 class MixedCpu(Cpu):
-    """The CPU whose contenders call one after another, each after an operator of `after`."""
+    """The CPU whose contenders call one after another, each after an operator of `after`; with
+    `in_caches` on one set of buffers, beside which that operator's are small."""
 
     spins = True
 
-    def __init__(self, most_bytes: int, peers: list[str], after: str) -> None:
+    def __init__(
+        self, most_bytes: int, peers: list[str], after: str, in_caches: bool = False
+    ) -> None:
         super().__init__(most_bytes, peers)
         self._after, self._set = after, 0
-        self._evicted = 2 * machine.cache_bytes()
+        self._evicted = 0 if in_caches else 2 * machine.cache_bytes()
 
     def arrays(self, problem: Problem) -> Arrays:
         """The first set of buffers; so many others are made that it leaves the caches before it
         comes again, with what the operators in between read and write."""
         first = super().arrays(problem)
         count = min(max(-(-self._evicted // problem.bytes) + 1, 2), MOST_SETS)
+        count = count if self._evicted else 1
         copies = [{name: a.copy() for name, a in first.base.items()} for _ in range(count - 1)]
         self._sets = [first, *(Arrays(problem, base) for base in copies)]
         size = max(LEAST_BYTES, self._evicted // count - problem.bytes)

@@ -45,6 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", default="1,2", help="numbers of threads on the CPU (1,2)")
     parser.add_argument("--mixed", nargs="?", const=AFTER[0], choices=AFTER, help=_MIXED)
+    parser.add_argument("--in-caches", action="store_true", help="with --mixed: on one set of them")
     words = "numbers or parts of names, with * and ?, separated by commas"
     parser.add_argument("--only", default="", metavar="PATTERN", help=words)
     parser.add_argument("--peers", default="all", metavar="NAMES", help="libraries beside cudml")
@@ -99,6 +100,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
     peers = chosen_peers(options.peers, PEERS[backend])
     if after and backend != "cpu":
         raise ValueError("--mixed: on a GPU calls of all libraries wait in one queue")
+    if options.in_caches and not after:
+        raise ValueError("--in-caches goes with --mixed")
     if why := mixed.problem_with(after, peers):
         raise ValueError(why)
     visits = MIXED_VISITS if after else VISITS[backend]
@@ -110,6 +113,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         [int(n) for n in options.threads.split(",")] if backend == "cpu" else [0],
         Limits(options.rounds, options.seconds, options.visits or visits),
         after,
+        options.in_caches,
     )
 
 
@@ -144,6 +148,7 @@ def main() -> int:
             **facts,
             "backend": plan.backend,
             "after": plan.after,
+            "in_caches": plan.in_caches,
             "took": seconds,
             "others_cpus": others,
             **asdict(plan.limits),

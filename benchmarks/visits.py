@@ -28,6 +28,7 @@ class Plan:
     threads: list[int]
     limits: Limits
     after: str = ""  # whose operator precedes each timed call
+    in_caches: bool = False  # whether such calls find their buffers in the caches
 
     @property
     def suite(self) -> list[Problem]:
@@ -53,7 +54,7 @@ def opened(plan: Plan) -> Any:
     if plan.after:
         from mixed import MixedCpu
 
-        return MixedCpu(most, plan.peers, plan.after)
+        return MixedCpu(most, plan.peers, plan.after, plan.in_caches)
     from device_cpu import Cpu
 
     return Cpu(most, plan.peers)

@@ -362,11 +362,20 @@ def test_mixed_calls_go_on_to_the_next_buffers() -> None:
     assert len(memory) == len(device._sets) == mixed.MOST_SETS
 
 
+def test_mixed_calls_that_stay_in_the_caches() -> None:
+    device = mixed.MixedCpu(1 << 20, [], "sleep", in_caches=True)
+    device.arrays(only("38 LayerNorm, decode, 1x4096"))
+    assert len(device._sets) == len(device._predecessors._pairs) == 1
+    x, y = device._predecessors._pairs[0]
+    assert x.nbytes + y.nbytes == mixed.LEAST_BYTES
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--mixed", "PyTorch", "--peers", "NumPy"], "--mixed PyTorch: --peers leaves it out"),
         (["--mixed", "--backend", "cuda"], "--mixed: on a GPU"),
+        (["--in-caches"], "--in-caches goes with --mixed"),
     ],
 )
 def test_modes_that_are_not_there(words: list[str], said: str) -> None:
