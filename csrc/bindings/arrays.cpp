@@ -166,21 +166,61 @@ Array input_array(Call& call, const char* field, const char* name, py::handle ob
   return result;
 }
 
+namespace {
+
+/// NumPy arrays of the same sizes and type, by where they begin and their strides in bytes.
+struct Side {
+  char* data;
+  Dims strides;
+  py::object keep;
+
+  py::array array(const py::dtype& dtype, const Dims& sizes) const {
+    const std::vector<py::ssize_t> shape(sizes.begin(), sizes.end());
+    const std::vector<py::ssize_t> steps(strides.begin(), strides.end());
+    return {dtype, shape, steps, data, keep};
+  }
+};
+
+/// In pieces, between which signals are looked at: NumPy ends a copy for none. Their handlers run
+/// Python code, so that `check_source` is called then.
+template <class Check>
+void copy_pieces(const py::dtype& dtype, Dims sizes, const Side& to, const Side& from,
+                 const Check& check_source) {
+  constexpr int64_t kPiece = 32 << 20;  // bytes: some ten milliseconds
+  if (count(sizes) * int64_t(dtype.itemsize()) <= kPiece) {
+    const py::array target = to.array(dtype, sizes), source = from.array(dtype, sizes);
+    if (py::detail::npy_api::get().PyArray_CopyInto_(target.ptr(), source.ptr()) < 0)
+      throw py::error_already_set();
+    return;
+  }
+  const int d = int(std::max_element(sizes.begin(), sizes.end()) - sizes.begin());
+  const int64_t whole = sizes[d], half = whole / 2;
+  sizes[d] = half;
+  copy_pieces(dtype, sizes, to, from, check_source);
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  check_source();
+  sizes[d] = whole - half;
+  copy_pieces(dtype, sizes, {to.data + half * to.strides[d], to.strides, to.keep},
+              {from.data + half * from.strides[d], from.strides, from.keep}, check_source);
+}
+
+}  // namespace
+
 void make_copy(const char* op, const char* field, const char* name, Array& input) {
   if (!input.is_copy_due) return;
   Pins pins;  // NumPy lets other threads run while it copies
   pins.add(input.keep);
   check_unchanged(op, field, name, input);
-  const Dims steps = input.origin.byte_strides();
   TensorDesc distinct = input.view;
   distinct.sizes = distinct_sizes(input.view.sizes, input.view.strides);
   const auto dtype = py::reinterpret_borrow<py::dtype>(input.dtype);
-  const std::vector<py::ssize_t> shape(distinct.sizes.begin(), distinct.sizes.end());
-  const std::vector<py::ssize_t> strides(steps.begin(), steps.end());
-  const py::array from(dtype, shape, strides, input.origin.data(), input.keep);
   py::array copy = strided_array(dtype, distinct);
-  if (py::detail::npy_api::get().PyArray_CopyInto_(copy.ptr(), from.ptr()) < 0)
-    throw py::error_already_set();
+  Dims strides = distinct.strides;
+  for (int d = 0; d < strides.rank; ++d) strides[d] *= int64_t(size_of(distinct.dtype));
+  copy_pieces(dtype, distinct.sizes, {static_cast<char*>(copy.mutable_data()), strides, copy},
+              {static_cast<char*>(const_cast<void*>(input.origin.data())),
+               input.origin.byte_strides(), input.keep},
+              [&] { check_unchanged(op, field, name, input); });
   input.view.data = copy.mutable_data();
   input.keep = std::move(copy);
   input.origin = {};

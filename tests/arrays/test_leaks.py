@@ -11,7 +11,6 @@ takes from the system in one piece of 1 MiB.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib.util
 import itertools
@@ -29,6 +28,7 @@ from cudml import _operators
 from directml_support import operator
 from exporters import READ_ONLY, Exporter
 from harness import data
+from leftovers import handed_out
 from tests.bindings.test_process import resident
 
 TOTAL = 20_000
@@ -154,23 +154,6 @@ def with_jax() -> None:
     x = jax.numpy.asarray(X)
     FAILING["JAX's array as output"] = lambda: pool(X[:, :, :4, :6], x, window=1)
     GOOD["JAX's array"] = lambda: pool(x)
-
-
-class Usage(ctypes.Structure):
-    """struct mallinfo2 of glibc."""
-
-    _fields_ = tuple((f"field_{i}", ctypes.c_size_t) for i in range(10))
-
-
-def handed_out() -> int:
-    """Bytes in use by the C library's allocator; 0 where it cannot say."""
-    try:
-        ask = ctypes.CDLL(None).mallinfo2
-    except AttributeError:
-        return 0
-    ask.restype = Usage
-    found = ask()
-    return int(found.field_4 + found.field_7)  # hblkhd, mapped on their own, and uordblks
 
 
 def call(kind: Callable[[], Any], fails: bool) -> None:

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 import cudml
+from cudml.directml import BufferTensorDesc
+from directml_support import desc_of
+from leftovers import arrays_in, left_behind
 
 POISON = 77
 Call = Callable[[np.ndarray], Any]
@@ -100,19 +103,28 @@ def with_alarm(seconds: float, handle: Callable[[], None], body: Callable[[], An
         signal.signal(signal.SIGALRM, before)
 
 
-def is_ended_early(name: str, n: int) -> bool:
-    """Runs a call that grows with n, during which a handler raises. Whether the call was still at
-    work then: a fast processor may have come to the end of a small one."""
-    shape, call = CASES[name](n)
-    out = np.empty(shape, "int8" if name == "padding" else "float32")
-    some = out.reshape(-1)[:: max(1, (out.size - 1) // 6)]
-    some[...] = POISON
+def end(call: Call, out: np.ndarray) -> None:
+    """Runs a call, during which a handler raises."""
 
     def handle() -> None:
         raise Ended
 
     with pytest.raises(Ended):
         with_alarm(0.02, handle, lambda: (call(out), time.sleep(1)))
+
+
+def output(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    return np.empty(shape, "int8" if name == "padding" else "float32")
+
+
+def is_ended_early(name: str, n: int) -> bool:
+    """Ends a call that grows with n. Whether the call was still at work then: a fast processor may
+    have come to the end of a small one."""
+    shape, call = CASES[name](n)
+    out = output(name, shape)
+    some = out.reshape(-1)[:: max(1, (out.size - 1) // 6)]
+    some[...] = POISON
+    end(call, out)
     return POISON in some
 
 
@@ -123,6 +135,68 @@ def test_a_long_call_ends_where_a_handler_raises(name: str) -> None:
     assert any(is_ended_early(name, n) for n in (1, 2, 4))
     x = np.arange(2**20, dtype="float32").reshape(1, 1, 1024, 1024)
     assert np.array_equal(cudml.max_pooling(x, 2, 2), x[:, :, 1::2, 1::2])
+
+
+@pytest.mark.bug("RUN-08", "RUN-16")
+@pytest.mark.parametrize("name", CASES)
+def test_an_ended_call_leaves_nothing_behind(name: str) -> None:
+    """References of arrays, weak ones that hold them in place, memory, threads, files, plans."""
+    shape, call = CASES[name](2)
+    out = output(name, shape)
+    assert not left_behind(lambda: end(call, out), [*arrays_in(call), out], 3)
+
+
+@pytest.mark.bug("RUN-16")
+def test_an_ended_copy() -> None:
+    """What D-TEN-7 copies may be large: a call ends while it copies, before it writes anything."""
+    out = np.empty((1, 1, 1, 1), "int8")
+
+    def is_ended_early(n: int) -> bool:
+        x = zeros(1, 1, n, 1 << 30, dtype="int8")[..., ::-1]
+        out[...] = POISON
+        call = lambda y: cudml.max_pooling(x, x.shape[2:], out=y)  # noqa: E731
+        assert not left_behind(lambda: end(call, out), [x, x.base, out], 1)
+        begin = time.perf_counter()
+        end(call, out)
+        return out.item() == POISON and time.perf_counter() - begin < 1
+
+    assert any(is_ended_early(n) for n in (1, 2, 4))
+
+
+def test_memory_that_handlers_move_is_not_copied_from() -> None:
+    base = np.zeros(1 << 30, "int8")
+    x, out = base.reshape(1, 1, 1, -1)[..., ::-1], np.full((1, 1, 1, 1), POISON, "int8")
+    said: list[BaseException] = []
+
+    def handle() -> None:
+        try:
+            base.__setstate__((1, (1,), base.dtype, False, b"1"))
+        except BaseException as error:
+            said.append(error)
+
+    with pytest.raises(ValueError, match="has been changed by Python code"):
+        with_alarm(0.02, handle, lambda: cudml.max_pooling(x, (1, x.size), out=out))
+    assert not said and out.item() == POISON
+
+
+@pytest.mark.bug("RUN-16")
+def test_an_ended_call_of_a_compiled_operator() -> None:
+    """Its own workspace serves the next call."""
+    sizes = [1, 8, 700, 700]
+    last = BufferTensorDesc("FLOAT32", sizes, [8 * 700 * 700, 1, 8 * 700, 8])
+    window, pooled = 41, [1, 8, 660, 660]
+    desc = desc_of(
+        "MaxPoolingGrad", InputTensor=BufferTensorDesc("FLOAT32", sizes), OutputGradientTensor=last,
+        InputGradientTensor=BufferTensorDesc("FLOAT32", pooled), WindowSize=[window, window],
+        Strides=[1, 1], StartPadding=[0, 0], EndPadding=[0, 0], Dilations=[1, 1],
+    )  # fmt: skip
+    run = cudml.Operator(desc).compile("cpu")
+    x, grad = np.random.default_rng(0).random(sizes, "f4"), np.ones(pooled, "f4")
+    out = np.moveaxis(np.empty((1, 700, 700, 8), "f4"), 3, 1)
+    assert run.workspace_bytes > 0
+    assert not left_behind(lambda: end(lambda y: run(x, grad, out=y), out), [x, grad, out], 3)
+    want = cudml.max_pooling_grad(x, grad, window)
+    assert np.array_equal(run(x, grad, out=out), want)
 
 
 def test_a_handler_may_call_and_the_call_goes_on() -> None:
