@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from array_support import child_says
+from folders import ROOT
+from tests.cpu.test_isa import LEVELS, needs
 
 CALLS = """
 import threading
@@ -72,3 +74,51 @@ def test_small_stacks(threads: int) -> None:
     """64 KiB, of which the interpreter takes about half."""
     script = CALLS.replace("{threads}", str(threads)).replace("{stack}", str(64 * 1024))
     assert child_says(script) == "ok"
+
+
+# Every path of the register, with every element type that takes it.
+PATHS = """
+import dataclasses, sys, threading
+import numpy as np
+import cudml
+sys.path.append(sys.argv[1])
+from array_support import in_order
+from tests.cpu.test_paths import CASES
+
+def made(call):
+    given = {k: np.zeros(shape, call.dtype) for k, shape in call.shapes.items()}
+    return {k: in_order(a, call.order) if call.order else a for k, a in given.items()}
+
+runs, paths = [], set()
+for case in CASES:
+    own, size = case.meets.dtype, max(map(np.prod, case.meets.shapes.values()))
+    others = ("float32", "float16", "float64", "int32") if size < 10**6 else ()
+    for dtype in dict.fromkeys((own, *others)):
+        call = dataclasses.replace(case.meets, dtype=dtype)
+        try:
+            path = call.explained().kernel
+        except TypeError:
+            continue  # the operator takes no such type
+        paths.add(path)
+        runs.append((getattr(cudml, call.op), call))
+
+def work():
+    for op, call in runs:
+        print(call, flush=True)  # the last line where the stack ends the process
+        op(**made(call), **call.arguments)
+    print('ok', len(paths), len(runs))
+
+cudml.set_num_threads(1)  # the thread with the small stack does it all
+threading.stack_size(64 * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.bug("RUN-17")
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_path_on_a_small_stack(level: str) -> None:
+    needs(level)
+    said = child_says(PATHS, str(ROOT), limit=180, CUDML_CPU_ISA=level).splitlines()[-1].split()
+    assert said[0] == "ok" and int(said[1]) >= 10 and int(said[2]) >= 40, said
