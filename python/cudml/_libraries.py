@@ -288,6 +288,10 @@ def _torch_reason(tensor: Any) -> str:
             "has a tangent of forward-mode differentiation; pass the primal that "
             "torch.autograd.forward_ad.unpack_dual gives"
         )
+    if tensor.is_nested:
+        return "is nested; pass its tensors one by one, or torch.nested.to_padded_tensor of it"
+    if tensor.is_quantized:
+        return f"holds quantized numbers ({tensor.dtype}); pass its dequantize()"
     if tensor.layout is not torch.strided:
         return f"has the layout {tensor.layout}; pass its to_dense()"
     if _is_without_memory(tensor):

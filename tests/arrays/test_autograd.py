@@ -176,3 +176,10 @@ def test_tensors_without_memory() -> None:
         check_refused(t, "has no memory", "cudml.explain")
         assert cudml.explain("max_pooling", t, 2).kernel == "pool/strips"
     check_refused(x().to_sparse(), "torch.sparse_coo", "to_dense()")
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own of prototypes, and of what is to go
+def test_tensors_of_other_kinds() -> None:
+    check_refused(torch.nested.nested_tensor([x(), x()]), "is nested", "to_padded_tensor")
+    quantized = torch.quantize_per_tensor(x().detach(), 1.0, 0, torch.qint8)
+    check_refused(quantized, "torch.qint8", "dequantize()")
