@@ -16,11 +16,11 @@ py::object entry(const Argument& at, const py::dict& interface, const char* key)
 int64_t integer(const Argument& at, py::handle object, const char* what) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
   if (!index) forget_exception();
-  at.require(bool(index), "has a __cuda_array_interface__ whose ", what, " is ", text_of(object));
+  at.require(bool(index), "has a ", at.source, " whose ", what, " is ", text_of(object));
   const long long value = PyLong_AsLongLong(index.ptr());
   if (value == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    at.fail("has a __cuda_array_interface__ whose ", what, " is ", text_of(object));
+    at.fail("has a ", at.source, " whose ", what, " is ", text_of(object));
   }
   return value;
 }
@@ -70,8 +70,8 @@ Place place_of_address(const Argument& at, uintptr_t address) {
 
 void read_tuple(const Argument& at, py::handle object, const char* what, int64_t* numbers,
                 int64_t& rank) {
-  at.require(PyTuple_Check(object.ptr()), "has a __cuda_array_interface__ whose ", what,
-             " is no tuple but ", text_of(object));
+  at.require(PyTuple_Check(object.ptr()), "has a ", at.source, " whose ", what, " is no tuple but ",
+             text_of(object));
   rank = PyTuple_GET_SIZE(object.ptr());
   for (int64_t d = 0; d < rank && d < kMaxRank; ++d)
     numbers[d] = integer(at, PyTuple_GET_ITEM(object.ptr(), d), what);

@@ -42,8 +42,8 @@ Array described_array(const Argument& at, py::handle object) {
 }  // namespace
 
 Array foreign_array(Call& call, const char* field, const char* name, py::handle object) {
+  if (call.is_explained) return described_array({call, field, name, "description"}, object);
   const Argument at{call, field, name};
-  if (call.is_explained) return described_array(at, object);
   if (!PyType_Check(object.ptr())) {  // a type has its instances' methods
     if (std::optional<Array> array = dlpack_array(at, object)) return *std::move(array);
     if (const py::object found = attribute(object, "__cuda_array_interface__"))

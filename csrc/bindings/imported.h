@@ -12,6 +12,7 @@ namespace cudml::bindings {
 struct Argument {
   Call& call;
   const char *field, *name;
+  const char* source = "__cuda_array_interface__";  // of what is read number by number
 
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {

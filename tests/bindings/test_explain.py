@@ -352,3 +352,11 @@ def test_what_the_command_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["info", "more"])
     assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_sizes_beyond_every_array() -> None:
+    """What is wrong is said of the description, for there is no array."""
+    x = types.SimpleNamespace(shape=(1, 1, 4, 10**20), dtype="float32")
+    words = "max_pooling: InputTensor (x) has a description whose shape is 100000000000000000000"
+    with refused(BufferError, words):
+        cudml.explain("max_pooling", x, 2)
