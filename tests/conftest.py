@@ -31,7 +31,7 @@ MARKERS = (
     "bug(*ids): the rows of the table of peers' bugs that the test holds",
     "cell(row, *columns): the cells of the README's table of libraries that the test backs",
     "core: runs again on every instruction set and in every build of the CUDA kernels' interpreter",
-    "device: runs on the back ends that have CUDA kernels, simt and cuda",
+    "device(*names): runs on the back ends that have CUDA kernels, simt and cuda, or on these",
     "small: runs on every back end; what is too large for the kernels' interpreter stays behind",
 )
 ran_rules = pytest.StashKey[set[str]]()
@@ -67,8 +67,9 @@ def chosen_backends(config: pytest.Config) -> list[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests marked small, and those that take a back end, run on each of the chosen ones."""
     chosen = chosen_backends(metafunc.config)
-    if metafunc.definition.get_closest_marker("device"):
-        chosen = [name for name in chosen if name != "cpu"]
+    device = metafunc.definition.get_closest_marker("device")
+    if device:
+        chosen = list(device.args) or [name for name in chosen if name != "cpu"]
     elif "backend" not in inspect.signature(metafunc.function).parameters:
         chosen = chosen if metafunc.definition.get_closest_marker("small") else []
         if not chosen:
@@ -85,6 +86,8 @@ def backend(request: pytest.FixtureRequest) -> Iterator[backends.Backend]:
     chosen = backends.BACKENDS[getattr(request, "param", "cpu")]
     if chosen is backends.CUDA and backends.why_no_cuda():
         pytest.skip(backends.why_no_cuda())
+    if chosen is backends.CUDA and "cuda" not in chosen_backends(request.config):
+        pytest.skip("--backend leaves cuda out")
     before = backends.calls[chosen.name] + backends.left[chosen.name]
     with backends.using(chosen):
         yield chosen
