@@ -1,6 +1,7 @@
 """Builds the extension module with tools/native_build.py.
 
 Environment: CUDML_CUDA=auto|on|off, CUDML_CUDA_HOME, CUDML_CUDA_ARCHS, CUDML_LINEINFO=1, MAX_JOBS;
+CUDML_BUILD=debug (assertions of the standard library, symbols, a folder of its own in build/);
 CUDML_REPOSITORY_URL, to which a package's page links.
 CUDML_SIMT=on also builds `cudml._simt` into build/, with CUDML_SANITIZE=address,undefined|thread
 under that sanitizer.
@@ -21,7 +22,7 @@ import native_build
 
 class NinjaBuild(build_ext):
     def build_extension(self, ext):
-        module = native_build.build(ext.name.rsplit(".", 1)[-1])
+        module = native_build.build(ext.name.rsplit(".", 1)[-1], native_build.wished())
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(module, target)

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import cuda_toolkit
+from build_needs import check_tools, compiler
 
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
 COMMON = ["-std=c++20", f"-I{CSRC}"]
-GXX = [
+WARNED = [
     *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result
     "-ffp-contract=off",  # products are fused where fused() says so, whatever compiler it is
-    "-DNDEBUG",
 ]
+GXX = [*WARNED, "-DNDEBUG"]
+# The standard library checks its subscripts, and each line of the source is in the code.
+DEBUG = ["-O1", "-g", "-D_GLIBCXX_ASSERTIONS", *WARNED]
 DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
 # What plans, checks and explains moves no data: small, it takes as long.
 SMALL = ["-Os"]
@@ -47,7 +48,6 @@ X86_LEVELS = {
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
 BINDINGS_UNITS = 4
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
-CACHES = ("ccache", "sccache", "distcc")  # before the compiler's own name
 CPU_ONCE = [
     "cpu/isa/choose.cpp",
     "cpu/isa/dispatch.cpp",
@@ -66,42 +66,6 @@ SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"
 
 def is_x86_64():
     return platform.machine().lower() in ("x86_64", "amd64")
-
-
-def compiler():
-    return os.environ.get("CXX", "c++").split()
-
-
-def is_found(module):
-    """Whether a package that the build needs can be imported."""
-    with contextlib.suppress(ImportError, ValueError):  # ValueError: barred by sys.modules
-        return importlib.util.find_spec(module) is not None
-    return False
-
-
-def check_tools():
-    """Ends the build in one line that says what to install, where something is missing."""
-    missing = [name for name in ("pybind11", "ninja") if not is_found(name)]
-    if missing:
-        raise SystemExit(f"cudml: {' and '.join(missing)} missing: pip install {' '.join(missing)}")
-    headers = Path(sysconfig.get_path("include"))
-    if not (headers / "Python.h").exists():
-        raise SystemExit(
-            f"cudml: Python's headers are missing ({headers / 'Python.h'}): "
-            "apt install python3-dev, or dnf install python3-devel"
-        )
-    name = next(word for word in compiler() if Path(word).name not in CACHES)
-    install = "apt install g++, or dnf install gcc-c++, or name another one in CXX"
-    if shutil.which(name) is None:
-        raise SystemExit(
-            f'cudml: there is no C++ compiler "{name}"; the build needs one that knows C++20, '
-            f"such as GCC 11 or Clang 14: {install}"
-        )
-    probe = [*compiler(), "-std=c++20", "-fsyntax-only", "-x", "c++", os.devnull]
-    if subprocess.run(probe, capture_output=True).returncode:
-        raise SystemExit(
-            f'cudml: the compiler "{name}" does not know C++20; GCC 11 and Clang 14 do: {install}'
-        )
 
 
 def version():
@@ -147,6 +111,7 @@ class Ninja:
 
     def __init__(self):
         self.lines, self.objects, self.headers = ["ninja_required_version = 1.5"], [], {}
+        self.flags_of = FLAGS_OF
 
     def rule(self, name, command, dependencies=True):
         command = " ".join(str(part) for part in command)
@@ -160,7 +125,7 @@ class Ninja:
         needs = f" | {header}" if header else ""
         self.lines.append(f"build {self.objects[-1]}: {rule} {source}{needs}")
         first = f"-include {header.removesuffix('.gch')} " if header else ""
-        own = next((flags for name, flags in FLAGS_OF.items() if source == CSRC / name), "")
+        own = next((flags for name, flags in self.flags_of.items() if source == CSRC / name), "")
         self.lines.append(f"  flags = {first}{own}")
 
     def precompile(self, rule, header):
@@ -186,14 +151,14 @@ def write_once(file, text):
         file.write_text(text)
 
 
-def plain_rules(ninja, folder, command, facts, levels=()):
+def plain_rules(ninja, folder, command, facts, levels=(), small=SMALL):
     """Rules "cpp", "plans" and "bindings", and the sources that every build has."""
     import pybind11
 
     includes = [sysconfig.get_path("include"), pybind11.get_include()]
     isystem = [part for path in includes for part in ("-isystem", path)]
     ninja.rule("cpp", [*command, *levels, DEPENDENCIES])
-    ninja.rule("plans", [*command, *SMALL, *levels, DEPENDENCIES])
+    ninja.rule("plans", [*command, *small, *levels, DEPENDENCIES])
     ninja.rule("bindings", [*command, "-I.", *isystem, *facts, DEPENDENCIES])
     write_once(folder / "pybind11_parts.h", PYBIND11)
     ninja.precompile("bindings", "pybind11_parts.h")
@@ -263,15 +228,25 @@ def sanitized_core_ninja(folder, sanitize):
     return ninja
 
 
-def core_ninja(folder):
+def optimized(ninja, debug):
+    """Flags of plain sources, of the CPU's loops, of what is kept small, and of each level."""
+    levels = X86_LEVELS if is_x86_64() else {"base": []}
+    if not debug:
+        return ["-O2", *GXX], [*LEAN, *GXX], SMALL, levels
+    ninja.flags_of = {}
+    return DEBUG, DEBUG, [], {**levels, "base": []}
+
+
+def core_ninja(folder, debug=False):
     """The product: every instruction set of the CPU, and kernels where there is a toolkit."""
     cxx, (cuda, why) = compiler(), toolkit()
     archs = cuda_toolkit.architectures() if cuda else []
-    command, loops = [*cxx, *COMMON, "-O2", *GXX], [*cxx, *COMMON, *LEAN, *GXX]
     ninja, libraries = Ninja(), ["-lpthread", "-ldl"]
+    plain, loops, small, levels = optimized(ninja, debug)
+    command, loops = [*cxx, *COMMON, *plain], [*cxx, *COMMON, *loops]
     facts = facts_of("_core", why, cuda.version if cuda else "", archs)
-    levels = X86_LEVELS if is_x86_64() else {"base": []}
-    plain_rules(ninja, folder, command, facts, ["-DCUDML_X86_LEVELS"] if is_x86_64() else [])
+    several = ["-DCUDML_X86_LEVELS"] if is_x86_64() else []
+    plain_rules(ninja, folder, command, facts, several, small)
     for source in sources("cuda", without=["cuda/absent.cpp"] if cuda else []):
         ninja.compile("plans", source)
     if cuda:
@@ -284,7 +259,7 @@ def core_ninja(folder):
             ninja.compile("cuda", source)
         libraries = [cuda.cudart, "-lrt", "-lpthread", "-ldl"]
     cpu_rules(ninja, loops, levels)
-    link_rule(ninja, cxx, ["-s", "-Wl,--as-needed"], libraries)
+    link_rule(ninja, cxx, [*([] if debug else ["-s"]), "-Wl,--as-needed"], libraries)
     return ninja
 
 
@@ -335,7 +310,10 @@ def simt_host_rules(ninja, folder, command):
 
 
 def folder_of(name, sanitize=""):
-    """Where a module's objects are, and the module itself until it is installed."""
+    """Where a module's objects are, and the module itself until it is installed.
+
+    "debug" stands in the place of a sanitizer.
+    """
     tag = f"{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
     watched = sanitize.replace(",", "-")
     kind = "" if name == "_core" and not watched else f"-{watched or 'plain'}"
@@ -366,21 +344,43 @@ def locked(name):
         yield
 
 
+def write_commands(folder, file):
+    """What compiles each source, for editors and analysers: compile_commands.json."""
+    command = [sys.executable, "-m", "ninja", "-C", str(folder), "-t", "compdb"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    write_once(file, done.stdout)
+
+
+def wished():
+    """How the extension is to be built: "" or "debug"."""
+    wish = os.environ.get("CUDML_BUILD", "release")
+    if wish not in ("release", "debug"):
+        raise SystemExit(f'CUDML_BUILD is "{wish}"; it must be release or debug')
+    return "" if wish == "release" else wish
+
+
+def ninja_of(name, sanitize, folder):
+    if name == "_simt":
+        return simt_ninja(folder, sanitize)
+    if sanitize in ("", "debug"):
+        return core_ninja(folder, debug=bool(sanitize))
+    return sanitized_core_ninja(folder, sanitize)
+
+
 def build(name, sanitize="", targets=()):
     """Builds `cudml.<name>`, "_core" or "_simt", or of it only `targets`; returns its file."""
     check_tools()
-    if sanitize not in ("", "address,undefined", *(["thread"] if name == "_simt" else [])):
+    if sanitize not in ("", "address,undefined", "thread" if name == "_simt" else "debug"):
         raise SystemExit(f'CUDML_SANITIZE is "{sanitize}"; it must be address,undefined or thread')
     for other, objects in taken(sanitize).items() if name == "_simt" else ():
         build(*other, objects)
     folder = folder_of(name, sanitize)
     with locked(folder.name):
         folder.mkdir(parents=True, exist_ok=True)
-        if name == "_simt":
-            ninja = simt_ninja(folder, sanitize)
-        else:
-            ninja = sanitized_core_ninja(folder, sanitize) if sanitize else core_ninja(folder)
-        ninja.write(folder)
+        ninja_of(name, sanitize, folder).write(folder)
+        write_commands(folder, folder / "compile_commands.json")
+        if name == "_core" and sanitize in ("", "debug"):  # where clangd looks: of the latest
+            write_commands(folder, ROOT / "build" / "compile_commands.json")
         jobs = ["-j", os.environ["MAX_JOBS"]] if os.environ.get("MAX_JOBS") else []
         command = [sys.executable, "-m", "ninja", "-C", str(folder), *jobs, *targets]
         if subprocess.run(command).returncode:
