@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import inspect
 import re
@@ -98,8 +99,9 @@ def test_descriptor_docstring_has_every_section(name: str) -> None:
         return
     assert f"DML_{kind._dml_name}_OPERATOR_DESC" in doc
     assert re.search(r"^Raises\n-+$", doc, re.MULTILINE)
-    shared = {"InputTensor", "OutputTensor"} if "Activation" in name else set()
-    own = [f for f in kind.__annotations__ if f not in shared]
+    fused = name.startswith(("Activation", "ElementWise"))
+    shared = {"InputTensor", "OutputTensor"} if fused else set()
+    own = [f.name for f in dataclasses.fields(kind) if f.name not in shared]
     sections = doc.split("Parameters\n----------\n")
     assert len(sections) == (2 if own else 1)
     for field in own:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ._types import BufferTensorDesc, OperatorDesc
+from ._shared import DilatedWindows, Gradients, Indexed, Input, Mapped, Windows
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxPoolingOperatorDesc(OperatorDesc):
+class MaxPoolingOperatorDesc(Windows, Mapped):
     """Largest element of each window, `DML_MAX_POOLING_OPERATOR_DESC`.
 
     Parameters
@@ -47,17 +46,9 @@ class MaxPoolingOperatorDesc(OperatorDesc):
 
     _dml_name = "MAX_POOLING"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-
 
 @dataclass(frozen=True, kw_only=True)
-class MaxPooling1OperatorDesc(OperatorDesc):
+class MaxPooling1OperatorDesc(Windows, Indexed):
     """Max pooling with indices, `DML_MAX_POOLING1_OPERATOR_DESC`.
 
     Parameters
@@ -97,18 +88,9 @@ class MaxPooling1OperatorDesc(OperatorDesc):
 
     _dml_name = "MAX_POOLING1"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    OutputIndicesTensor: BufferTensorDesc | None = None
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-
 
 @dataclass(frozen=True, kw_only=True)
-class MaxPooling2OperatorDesc(OperatorDesc):
+class MaxPooling2OperatorDesc(DilatedWindows, Indexed):
     """Max pooling with indices and dilations, `DML_MAX_POOLING2_OPERATOR_DESC`.
 
     Parameters
@@ -150,19 +132,9 @@ class MaxPooling2OperatorDesc(OperatorDesc):
 
     _dml_name = "MAX_POOLING2"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    OutputIndicesTensor: BufferTensorDesc | None = None
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-    Dilations: Sequence[int]
-
 
 @dataclass(frozen=True, kw_only=True)
-class MaxPoolingGradOperatorDesc(OperatorDesc):
+class MaxPoolingGradOperatorDesc(DilatedWindows, Gradients, Input):
     """Gradient of max pooling, `DML_MAX_POOLING_GRAD_OPERATOR_DESC`.
 
     Parameters
@@ -203,13 +175,3 @@ class MaxPoolingGradOperatorDesc(OperatorDesc):
     """
 
     _dml_name = "MAX_POOLING_GRAD"
-
-    InputTensor: BufferTensorDesc
-    InputGradientTensor: BufferTensorDesc
-    OutputGradientTensor: BufferTensorDesc
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-    Dilations: Sequence[int]

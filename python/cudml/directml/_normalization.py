@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ._shared import Borders, Counted, Input, Mapped, OverAxes
 from ._types import (
     BufferTensorDesc,
     DataTypeName,
@@ -14,9 +14,56 @@ from ._types import (
 )
 from ._types import PaddingMode as Mode
 
+# Fields that stand between others: see _shared.py.
+
 
 @dataclass(frozen=True, kw_only=True)
-class PaddingOperatorDesc(OperatorDesc):
+class _Moded(Mapped):
+    PaddingMode: Mode | PaddingModeName
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FloatValue(OperatorDesc):
+    PaddingValue: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TypedValue(OperatorDesc):
+    PaddingValueDataType: TensorDataType | DataTypeName
+    PaddingValue: float | bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Affine(Input):
+    ScaleTensor: BufferTensorDesc | None = None
+    BiasTensor: BufferTensorDesc | None = None
+    OutputTensor: BufferTensorDesc
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Channels(OperatorDesc):
+    CrossChannel: bool | int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Deviation(OperatorDesc):
+    NormalizeVariance: bool | int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moments(OperatorDesc):
+    UseMean: bool | int
+    UseVariance: bool | int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ending(OperatorDesc):
+    Epsilon: float
+    FusedActivation: OperatorDesc | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddingOperatorDesc(Borders, Counted, _FloatValue, _Moded):
     """Padding with a FLOAT constant, `DML_PADDING_OPERATOR_DESC`.
 
     Parameters
@@ -57,17 +104,9 @@ class PaddingOperatorDesc(OperatorDesc):
 
     _dml_name = "PADDING"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    PaddingMode: Mode | PaddingModeName
-    PaddingValue: float
-    DimensionCount: int | None = None
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-
 
 @dataclass(frozen=True, kw_only=True)
-class Padding1OperatorDesc(OperatorDesc):
+class Padding1OperatorDesc(Borders, Counted, _TypedValue, _Moded):
     """Padding with a constant of the tensor's type, `DML_PADDING1_OPERATOR_DESC`.
 
     Parameters
@@ -110,18 +149,9 @@ class Padding1OperatorDesc(OperatorDesc):
 
     _dml_name = "PADDING1"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    PaddingMode: Mode | PaddingModeName
-    PaddingValueDataType: TensorDataType | DataTypeName
-    PaddingValue: float | bytes
-    DimensionCount: int | None = None
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-
 
 @dataclass(frozen=True, kw_only=True)
-class MeanVarianceNormalizationOperatorDesc(OperatorDesc):
+class MeanVarianceNormalizationOperatorDesc(_Ending, _Deviation, _Channels, _Affine):
     """`DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC`, for {N,C,H,W}.
 
     Parameters
@@ -160,18 +190,9 @@ class MeanVarianceNormalizationOperatorDesc(OperatorDesc):
 
     _dml_name = "MEAN_VARIANCE_NORMALIZATION"
 
-    InputTensor: BufferTensorDesc
-    ScaleTensor: BufferTensorDesc | None = None
-    BiasTensor: BufferTensorDesc | None = None
-    OutputTensor: BufferTensorDesc
-    CrossChannel: bool | int
-    NormalizeVariance: bool | int
-    Epsilon: float
-    FusedActivation: OperatorDesc | None = None
-
 
 @dataclass(frozen=True, kw_only=True)
-class MeanVarianceNormalization1OperatorDesc(OperatorDesc):
+class MeanVarianceNormalization1OperatorDesc(_Ending, _Deviation, OverAxes, _Affine):
     """`DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC`: any axes.
 
     Parameters
@@ -212,19 +233,9 @@ class MeanVarianceNormalization1OperatorDesc(OperatorDesc):
 
     _dml_name = "MEAN_VARIANCE_NORMALIZATION1"
 
-    InputTensor: BufferTensorDesc
-    ScaleTensor: BufferTensorDesc | None = None
-    BiasTensor: BufferTensorDesc | None = None
-    OutputTensor: BufferTensorDesc
-    AxisCount: int | None = None
-    Axes: Sequence[int] | None
-    NormalizeVariance: bool | int
-    Epsilon: float
-    FusedActivation: OperatorDesc | None = None
-
 
 @dataclass(frozen=True, kw_only=True)
-class MeanVarianceNormalization2OperatorDesc(OperatorDesc):
+class MeanVarianceNormalization2OperatorDesc(_Ending, _Moments, OverAxes, _Affine):
     """`DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC`: mean and variance one by one.
 
     Parameters
@@ -266,14 +277,3 @@ class MeanVarianceNormalization2OperatorDesc(OperatorDesc):
     """
 
     _dml_name = "MEAN_VARIANCE_NORMALIZATION2"
-
-    InputTensor: BufferTensorDesc
-    ScaleTensor: BufferTensorDesc | None = None
-    BiasTensor: BufferTensorDesc | None = None
-    OutputTensor: BufferTensorDesc
-    AxisCount: int | None = None
-    Axes: Sequence[int] | None
-    UseMean: bool | int
-    UseVariance: bool | int
-    Epsilon: float
-    FusedActivation: OperatorDesc | None = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ._types import BufferTensorDesc, OperatorDesc
+from ._shared import DilatedWindows, Gradients, Mapped, Windows
 
 
 @dataclass(frozen=True, kw_only=True)
-class AveragePoolingOperatorDesc(OperatorDesc):
+class AveragePoolingOperatorDesc(Windows, Mapped):
     """Mean of each window, `DML_AVERAGE_POOLING_OPERATOR_DESC`.
 
     Parameters
@@ -49,18 +48,11 @@ class AveragePoolingOperatorDesc(OperatorDesc):
 
     _dml_name = "AVERAGE_POOLING"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
     IncludePadding: bool | int
 
 
 @dataclass(frozen=True, kw_only=True)
-class AveragePooling1OperatorDesc(OperatorDesc):
+class AveragePooling1OperatorDesc(DilatedWindows, Mapped):
     """Average pooling with dilations, `DML_AVERAGE_POOLING1_OPERATOR_DESC`.
 
     Parameters
@@ -103,19 +95,11 @@ class AveragePooling1OperatorDesc(OperatorDesc):
 
     _dml_name = "AVERAGE_POOLING1"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-    Dilations: Sequence[int]
     IncludePadding: bool | int
 
 
 @dataclass(frozen=True, kw_only=True)
-class AveragePoolingGradOperatorDesc(OperatorDesc):
+class AveragePoolingGradOperatorDesc(Windows, Gradients):
     """Gradient of average pooling, `DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC`.
 
     Parameters
@@ -155,18 +139,11 @@ class AveragePoolingGradOperatorDesc(OperatorDesc):
 
     _dml_name = "AVERAGE_POOLING_GRAD"
 
-    InputGradientTensor: BufferTensorDesc
-    OutputGradientTensor: BufferTensorDesc
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
     IncludePadding: bool | int
 
 
 @dataclass(frozen=True, kw_only=True)
-class LpPoolingOperatorDesc(OperatorDesc):
+class LpPoolingOperatorDesc(Windows, Mapped):
     """P-norm of each window, a sum and no mean, `DML_LP_POOLING_OPERATOR_DESC`.
 
     Parameters
@@ -206,18 +183,11 @@ class LpPoolingOperatorDesc(OperatorDesc):
 
     _dml_name = "LP_POOLING"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
     P: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class LpPooling1OperatorDesc(OperatorDesc):
+class LpPooling1OperatorDesc(DilatedWindows, Mapped):
     """Lp pooling with dilations, `DML_LP_POOLING1_OPERATOR_DESC`.
 
     Parameters
@@ -259,12 +229,4 @@ class LpPooling1OperatorDesc(OperatorDesc):
 
     _dml_name = "LP_POOLING1"
 
-    InputTensor: BufferTensorDesc
-    OutputTensor: BufferTensorDesc
-    DimensionCount: int | None = None
-    Strides: Sequence[int]
-    WindowSize: Sequence[int]
-    StartPadding: Sequence[int]
-    EndPadding: Sequence[int]
-    Dilations: Sequence[int]
     P: int

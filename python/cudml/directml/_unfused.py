@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ._activations import ActivationDesc
+from ._shared import OverAxes
 from ._types import BufferTensorDesc, OperatorDesc
 
 
@@ -28,7 +28,7 @@ class ActivationHardmaxOperatorDesc(ActivationDesc):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivationHardmax1OperatorDesc(ActivationDesc):
+class ActivationHardmax1OperatorDesc(OverAxes, ActivationDesc):
     """`DML_ACTIVATION_HARDMAX1_OPERATOR_DESC`: Hardmax over Axes.
 
     Parameters
@@ -50,9 +50,6 @@ class ActivationHardmax1OperatorDesc(ActivationDesc):
     """
 
     _dml_name = "ACTIVATION_HARDMAX1"
-
-    AxisCount: int | None = None
-    Axes: Sequence[int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +97,7 @@ class ActivationLogSoftmaxOperatorDesc(ActivationDesc):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivationLogSoftmax1OperatorDesc(ActivationDesc):
+class ActivationLogSoftmax1OperatorDesc(OverAxes, ActivationDesc):
     """`DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC`: The logarithm of softmax over Axes.
 
     Parameters
@@ -122,9 +119,6 @@ class ActivationLogSoftmax1OperatorDesc(ActivationDesc):
     """
 
     _dml_name = "ACTIVATION_LOG_SOFTMAX1"
-
-    AxisCount: int | None = None
-    Axes: Sequence[int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +169,7 @@ class ActivationSoftmaxOperatorDesc(ActivationDesc):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivationSoftmax1OperatorDesc(ActivationDesc):
+class ActivationSoftmax1OperatorDesc(OverAxes, ActivationDesc):
     """`DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC`: Softmax over Axes.
 
     Parameters
@@ -197,9 +191,6 @@ class ActivationSoftmax1OperatorDesc(ActivationDesc):
     """
 
     _dml_name = "ACTIVATION_SOFTMAX1"
-
-    AxisCount: int | None = None
-    Axes: Sequence[int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
