@@ -12,6 +12,14 @@
 namespace cudml::bindings {
 namespace {
 
+/// Of a path that is measured, else nothing: kernels of a GPU have none.
+std::string gain_of(const auto& way) {
+  std::ostringstream text;
+  if constexpr (requires { way.gain; })
+    if (way.gain.times > 0) text << way.gain.times << " in " << way.gain.where;
+  return text.str();
+}
+
 /// A list of kernels or of paths.
 py::list listed(auto ways) {
   py::list result;
@@ -19,7 +27,7 @@ py::list listed(auto ways) {
     py::list needs;
     for (const auto& p : way.needs)
       if (p.name) needs.append(p.name);
-    result.append(py::make_tuple(way.name, py::tuple(needs)));
+    result.append(py::make_tuple(way.name, py::tuple(needs), gain_of(way)));
   }
   return result;
 }

@@ -35,8 +35,8 @@ bool is_logging();
 /// One line on standard error.
 void log_call(const Call& call, const Explanation& explanation, NamedTensors tensors);
 
-/// Kernels of a family, or its paths on the CPU, as (name, (what it needs, ...)), first choice
-/// first. `device` is "cuda" or "cpu".
+/// Kernels of a family, or its paths on the CPU, as (name, (what it needs, ...), gain), first
+/// choice first; `gain` is empty where there is none. `device` is "cuda" or "cpu".
 py::list kernels(const py::object& family, const py::object& device);
 
 }  // namespace cudml::bindings

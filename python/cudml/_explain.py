@@ -76,6 +76,10 @@ class Kernel:
         As ``CUDML_KERNEL`` takes it.
     predicates : tuple of str
         All must hold; a kernel without any takes every call of its operators.
+    gain : str
+        Of a path of the CPU: how many times as fast it was, at its best, as the next one that would
+        have taken the call, and in which problem of the benchmark suite; empty where that is not
+        measured.
 
     Examples
     --------
@@ -86,10 +90,12 @@ class Kernel:
 
     name: str
     predicates: tuple[str, ...] = ()
+    gain: str = ""
 
     def __str__(self) -> str:
         needs = "needs that " + ", ".join(self.predicates)
-        return f"{self.name}: {needs if self.predicates else 'takes every call'}"
+        gains = f"; gains {self.gain}" if self.gain else ""
+        return f"{self.name}: {needs if self.predicates else 'takes every call'}{gains}"
 
 
 def explain(name: str, /, *args: Any, device: str | None = None, **kwargs: Any) -> Explanation:

@@ -24,12 +24,20 @@ struct Machine {
 template <class Plan>
 using Predicate = choose::Predicate<Plan, Machine>;
 
+/// How many times as fast a path is as the next one of its list that would take the plan, measured
+/// by `benchmarks/run.py --paths`, at its best and where that was; 0 where it is not measured.
+struct Gain {
+  double times = 0;
+  const char* where = "";  // a problem of the benchmark suite
+};
+
 /// One way to compute the plans of a family. It takes a plan where all its predicates hold.
 template <class Plan>
 struct Path {
   const char* name;  // the file that holds its loops: "pad/packed"
   choose::Needs<Plan, Machine> needs;
   void (*run)(const Plan& plan, const Arrays& arrays);
+  Gain gain = {};
 };
 
 template <class Plan>
