@@ -27,6 +27,8 @@ from typing import Any
 import gpu
 import machine
 import mixed
+import paths
+import paths_report
 import report
 from contenders import PEERS
 from mixed import AFTER
@@ -46,14 +48,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2", help="numbers of threads on the CPU (1,2)")
     parser.add_argument("--mixed", nargs="?", const=AFTER[0], choices=AFTER, help=_MIXED)
     parser.add_argument("--in-caches", action="store_true", help="with --mixed: on one set of them")
+    every = "time every path of the CPU that takes a problem, instead of cudml beside its peers"
+    parser.add_argument("--paths", action="store_true", help=every)
     words = "numbers or parts of names, with * and ?, separated by commas"
     parser.add_argument("--only", default="", metavar="PATTERN", help=words)
     parser.add_argument("--peers", default="all", metavar="NAMES", help="libraries beside cudml")
     whole = f"shapes as they are, also above {MOST_BYTES // 10**6} MB"
     parser.add_argument("--full", action="store_true", help=whole)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of turns ({ROUNDS})")
-    late = f"after which a row's rounds end early ({SECONDS})"
-    parser.add_argument("--seconds", type=float, default=SECONDS, help=late)
+    turns = f"of turns ({ROUNDS}, with --paths {paths.ROUNDS})"
+    parser.add_argument("--rounds", type=int, help=turns)
+    late = f"after which a row's rounds end early ({SECONDS}, with --paths {paths.SECONDS})"
+    parser.add_argument("--seconds", type=float, help=late)
     parser.add_argument(
         "--visits", type=int, help="to each case, in which it has part of its rounds"
     )
@@ -102,19 +107,42 @@ def plan_of(options: argparse.Namespace) -> Plan:
         raise ValueError("--mixed: on a GPU calls of all libraries wait in one queue")
     if options.in_caches and not after:
         raise ValueError("--in-caches goes with --mixed")
+    if options.paths and (after or backend != "cpu"):
+        raise ValueError("--paths: on the CPU, and not between another library's calls")
     if why := mixed.problem_with(after, peers):
         raise ValueError(why)
-    visits = MIXED_VISITS if after else VISITS[backend]
     return Plan(
         backend,
         options.full,
         options.only,
         peers,
         [int(n) for n in options.threads.split(",")] if backend == "cpu" else [0],
-        Limits(options.rounds, options.seconds, options.visits or visits),
+        limits_of(options),
         after,
         options.in_caches,
     )
+
+
+def limits_of(options: argparse.Namespace) -> Limits:
+    rounds, seconds, visits = ROUNDS, SECONDS, VISITS[options.backend]
+    if options.mixed:
+        visits = MIXED_VISITS
+    if options.paths:
+        rounds, seconds, visits = paths.ROUNDS, paths.SECONDS, paths.VISITS
+    given = (options.rounds, options.seconds, options.visits)
+    usual = (rounds, seconds, visits)
+    return Limits(*(u if g is None else g for g, u in zip(given, usual, strict=True)))
+
+
+def summed_up(plan: Plan, rows: list[dict[str, Any]], with_paths: bool) -> list[str]:
+    if with_paths:
+        return paths_report.summary(rows, paths.listed(plan.suite))
+    has_goals = plan.backend == "cpu" and not plan.after  # the copies do not stay in caches either
+    return [*report.summary(rows), *(report.goals(rows) if has_goals else [])]
+
+
+def overall(plan: Plan, rows: list[dict[str, Any]], with_paths: bool) -> dict[str, Any]:
+    return {"listed": paths.listed(plan.suite)} if with_paths else {"means": report.means(rows)}
 
 
 def main() -> int:
@@ -133,12 +161,10 @@ def main() -> int:
     begin, load = time.perf_counter(), machine.OthersLoad()
     facts = machine.facts(plan.backend)
     print(f"{facts['device']}; {', '.join(f'{k} {v}' for k, v in facts['versions'].items())}\n")
-    found = all_visits(plan)
+    found = paths.all_visits(plan) if options.paths else all_visits(plan)
     failed = list(found.failures.values())
     others, seconds = load.cpus(), time.perf_counter() - begin
-    has_goals = plan.backend == "cpu" and not plan.after  # the copies do not stay in caches either
-    goals = report.goals(found.rows) if has_goals else []
-    print("", *report.summary(found.rows), *goals, sep="\n")
+    print("", *summed_up(plan, found.rows, options.paths), sep="\n")
     quiet = "" if others < report.NOISY else ": the machine was not quiet, measure again"
     print(f"\n{seconds:.0f} s; other processes used {others:.2f} CPUs meanwhile{quiet}")
     if failed:
@@ -154,7 +180,7 @@ def main() -> int:
             **asdict(plan.limits),
             "full": plan.full,
             "failed": failed,
-            "means": report.means(found.rows),
+            **overall(plan, found.rows, options.paths),
             "rows": found.rows,
         }
         options.json.write_text(written(said))

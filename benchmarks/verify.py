@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from arrays import Arrays
-from cases import AVERAGE_GRAD, PAD
+from cases import AVERAGE_GRAD, MAX, PAD
 from contenders import cudml_calls
 from problems import Problem
 
@@ -79,10 +79,14 @@ def sampled(problem: Problem, y: Any, as_array: Host) -> np.ndarray:
     return as_array(y[where]).astype(np.float64)
 
 
+def is_exact(problem: Problem) -> bool:
+    """Whether the rules fix every bit of the result."""
+    return problem.case.op in (PAD, MAX)
+
+
 def against(problem: Problem, got: np.ndarray, want: np.ndarray) -> str:
     """What is wrong with a peer's sample, or nothing."""
-    exact = problem.case.op == PAD or problem.case.op == "max_pooling"
-    allowed = 0.0 if exact else TOLERANCE[problem.dtype]
+    allowed = 0.0 if is_exact(problem) else TOLERANCE[problem.dtype]
     wrong = ~(np.abs(got - want) <= allowed * np.maximum(1, np.abs(want)))
     if not wrong.any():
         return ""

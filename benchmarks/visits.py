@@ -7,8 +7,10 @@ as the process lives and can move a row's time by a fifth: one process would sho
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import report
@@ -87,13 +89,18 @@ def one_visit(plan: Plan, number: int, found: Found) -> Found:
 
 
 def all_visits(plan: Plan) -> Found:
-    """Every visit of the plan; a single one needs no process of its own."""
+    """Every visit of the plan."""
     print(report.MIXED_HEADER if plan.after else report.HEADER, flush=True)
-    found = Found()
-    if plan.limits.visits == 1:
-        return one_visit(plan, 0, found)
+    return in_processes(plan.limits.visits, partial(one_visit, plan), Found())
+
+
+def in_processes(visits: int, one: Callable[[int, Any], Any], found: Any) -> Any:
+    """Each visit, which is given its number and what those before it have found, in a process of
+    its own; a single one needs none."""
+    if visits == 1:
+        return one(0, found)
     fresh = multiprocessing.get_context("spawn")
-    for number in range(plan.limits.visits):
+    for number in range(visits):
         with ProcessPoolExecutor(1, mp_context=fresh) as process:
-            found = process.submit(one_visit, plan, number, found).result()
+            found = process.submit(one, number, found).result()
     return found
