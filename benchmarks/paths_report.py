@@ -2,7 +2,8 @@
 
 python benchmarks/paths_report.py RUN.json [RUN.json ...]
 
-prints the table of runs of `run.py --paths`, of the last of them where a row is in several.
+prints the table of runs of `run.py --paths`, of the last of them where a row is in several; with
+`--old RUN.json` what has become of another run's rows instead.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ def measured(chosen: str, seconds: dict[str, dict[int, float]]) -> dict[str, Any
     """Of seconds by path and round; the paths are in the order of their list, the plain one last.
 
     A gain is the other path's time over this one's; `next` is the path after this one in the list
-    that takes the problem as well.
+    that takes the problem as well. All are relative to the chosen path, which has a turn in every
+    round, so that they agree with each other.
     """
     names = list(seconds)
+    times = {name: times_as_long(seconds[name], seconds[chosen]) for name in names}
     paths = {}
     for name, after in zip(names, [*names[1:], ""], strict=True):
         time_of = spread(seconds[name].values())
@@ -52,13 +55,12 @@ def measured(chosen: str, seconds: dict[str, dict[int, float]]) -> dict[str, Any
             "p10": time_of.p10 * 1e3,
             "p90": time_of.p90 * 1e3,
             "turns": len(seconds[name]),
-            "over_plain": times_as_long(seconds[names[-1]], seconds[name]),
+            "over_plain": times[names[-1]] / times[name],
             "next": after,
-            "over_next": times_as_long(seconds[after], seconds[name]) if after else None,
+            "over_next": times[after] / times[name] if after else None,
         }
-    regrets = {name: times_as_long(seconds[chosen], seconds[name]) for name in names}
-    fastest = max(names, key=lambda name: (regrets[name], name == chosen))
-    return {"chosen": chosen, "fastest": fastest, "regret": regrets[fastest], "paths": paths}
+    fastest = min(names, key=lambda name: (times[name], name != chosen))
+    return {"chosen": chosen, "fastest": fastest, "regret": 1 / times[fastest], "paths": paths}
 
 
 def line(row: Row) -> str:
@@ -176,11 +178,35 @@ def joined(runs: list[dict[str, Any]]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: row["number"])
 
 
+def changes(old: list[Row], new: list[Row]) -> list[str]:
+    """Rows of which another path is chosen than before, and those whose regret now exceeds the
+    goal or no longer does."""
+    before = {(row["name"], row["threads"]): row for row in old}
+    common = [(before[key], row) for row in new if (key := (row["name"], row["threads"])) in before]
+    lines = []
+    for was, row in common:
+        regrets = was["regret"], row["regret"]
+        is_other = was["chosen"] != row["chosen"]
+        if is_other or (regrets[0] > WORST_REGRET) != (regrets[1] > WORST_REGRET):
+            chosen = f"{was['chosen']} -> {row['chosen']}" if is_other else row["chosen"]
+            lines.append(
+                f"{row['name']}, {row['threads']} threads: {chosen},"
+                f" regret {regrets[0]:.2f} -> {regrets[1]:.2f}"
+            )
+    means = [geometric_mean(pair[k]["regret"] for pair in common) for k in (0, 1)]
+    return [*lines, f"{len(common)} rows: mean regret {means[0]:.3f} -> {means[1]:.3f}"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN.json")
-    runs = [json.loads(path.read_text()) for path in parser.parse_args().runs]
+    parser.add_argument("--old", type=Path, metavar="RUN.json", help="compare with that run")
+    options = parser.parse_args()
+    runs = [json.loads(path.read_text()) for path in options.runs]
     rows = joined(runs)
+    if options.old:
+        print(*changes(json.loads(options.old.read_text())["rows"], rows), sep="\n")
+        return 0
     print(HEADER, *map(line, rows), "", *summary(rows, runs[-1]["listed"]), sep="\n")
     return 0
 
