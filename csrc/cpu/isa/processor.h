@@ -5,8 +5,8 @@ namespace cudml::cpu {
 
 struct Processor {
   /// Whether runs of memory arrive sooner where the program asks for what comes next. Zen 4 fetches
-  /// runs by itself; told to as well, it takes 1.1 to 2 times as long (global pooling, maxima over a
-  /// length, 3 x 3 windows on rows). Others gained 1.1 to 1.8.
+  /// runs by itself; told to as well, it takes 1.1 to 2 times as long (global pooling, maxima over
+  /// a length, 3 x 3 windows on rows). Others gained 1.1 to 1.8.
   bool is_told_of_runs = true;
 };
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import cudml
+from folders import ROOT
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 arrays_of, compare, paths, report, problems = map(
     importlib.import_module, ("arrays", "compare", "paths", "paths_report", "problems")
