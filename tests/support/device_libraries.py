@@ -121,6 +121,7 @@ def torch_like(patch: pytest.MonkeyPatch) -> Made:
     )
     functorch = SimpleNamespace(is_functorch_wrapped_tensor=lambda tensor: False)
     kind.requires_grad, kind.layout = False, "strided"
+    kind.is_nested = kind.is_quantized = False
     patch.setitem(
         sys.modules,
         "torch",
