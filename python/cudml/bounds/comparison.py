@@ -21,13 +21,14 @@ class Expected:
 
     values are in the output's type where exact, else float64; bounds are E in float64 (zeros where
     exact, None for indices); rules say how to compare: "bits", "equal" (+-0 are equal and so are
-    NaNs of any payload) or "bound". others holds values that are as good as `values` because an
-    activation jumps within its argument's error, each with its bound.
+    NaNs of any payload), "bound", or "absent": value and output are None. others holds values of
+    the first output that are as good as `values` because an activation jumps within its argument's
+    error, each with its bound.
     """
 
     op: str
     dtypes: list[np.dtype[Any]]
-    values: list[Array]
+    values: list[Array | None]
     bounds: list[F64 | None]
     rules: list[str]
     others: list[tuple[F64, F64]]
@@ -82,7 +83,8 @@ def compare(result: Any, expected: Expected) -> Comparison:
     >>> bounds.compare(x, want).ok
     False
     """
-    outputs = [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else [result])]
+    listed = result if isinstance(result, (tuple, list)) else [result]
+    outputs = [None if r is None else np.asarray(r) for r in listed]
     if len(outputs) != len(expected.values):
         return _failed(f"{len(outputs)} outputs, expected {len(expected.values)}")
     verdicts = [_compare_one(out, expected, i) for i, out in enumerate(outputs)]
@@ -99,9 +101,13 @@ def _failed(message: str) -> Comparison:
     return Comparison(False, math.inf, math.inf, message)
 
 
-def _compare_one(out: Array, expected: Expected, i: int) -> Comparison:
+def _compare_one(out: Array | None, expected: Expected, i: int) -> Comparison:
     value, dtype = expected.values[i], expected.dtypes[i]
     name = f"output {i}"
+    if out is None or value is None:
+        is_right = out is value
+        text = f"{name} is {'None' if out is None else 'an array'}, expected the other"
+        return Comparison(True, 0.0, 0.0, "") if is_right else _failed(text)
     if out.dtype != dtype:
         return _failed(f"{name}: dtype is {out.dtype}, expected {dtype}")
     if out.shape != value.shape:
@@ -138,9 +144,9 @@ def _bits(x: Array) -> NDArray[Any]:
 def _compare_bounded(out: Array, expected: Expected, i: int) -> Comparison:
     form = FORMATS[expected.dtypes[i].name]
     got, ref, bound = out.astype(np.float64), expected.values[i], expected.bounds[i]
-    assert bound is not None
+    assert bound is not None and ref is not None
     passed, error, share = judge(got, ref, bound, form)
-    for other, other_bound in expected.others:
+    for other, other_bound in expected.others if i == 0 else []:
         accepted, _, used = judge(got, other, other_bound, form)
         share = np.where(passed | ~accepted, share, used)
         passed |= accepted

@@ -35,7 +35,7 @@ def _clamped(x: F64) -> F64:
     return np.where(x > 1, 1.0, np.where(x < 0, 0.0, x))
 
 
-def _sigmoid(x: F64) -> F64:
+def sigmoid(x: F64) -> F64:
     """1/(1 + e^-x), by the form whose exponential cannot overflow."""
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
@@ -78,7 +78,7 @@ ACTIVATIONS: dict[str, Activation] = {
         lambda x, a, g: np.where(x > 0, times(g, x), g * (a * np.expm1(np.minimum(x, 0)))),
         {"alpha": SELU_ALPHA, "gamma": SELU_GAMMA},
     ),
-    "sigmoid": Activation(_sigmoid),
+    "sigmoid": Activation(sigmoid),
     "hard_sigmoid": Activation(
         lambda x, a, b: _clamped(times(a, x) + b), {"alpha": 0.2, "beta": 0.5}
     ),
@@ -95,21 +95,21 @@ ACTIVATIONS: dict[str, Activation] = {
     "softsign": Activation(lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x)))),
     "shrink": Activation(_shrink, {"bias": 0.0, "threshold": 0.5}),
     "gelu": Activation(_gelu),
-    "swish": Activation(
-        lambda x, s: _gated(x, _sigmoid(times(s, x))), {"sigmoid_input_scale": 1.0}
-    ),
+    "swish": Activation(lambda x, s: _gated(x, sigmoid(times(s, x))), {"sigmoid_input_scale": 1.0}),
     "hard_swish": Activation(
         lambda x, a, b: _gated(x, _clamped(times(a, x) + b)), {"alpha": 1 / 6, "beta": 0.5}
     ),
 }
 
 
-def resolve(activation: Fused, dtype: np.dtype[Any]) -> tuple[str, list[float]]:
+def resolve(
+    activation: Fused, dtype: np.dtype[Any], op: str = "mean_variance_normalization"
+) -> tuple[str, list[float]]:
     """The activation's name and its parameters in order, defaults filled in.
 
     For data other than FLOAT64 parameters are rounded to FLOAT (D-ACT-7, D-ACT-15).
     """
-    op = "mean_variance_normalization: FusedActivation"
+    op = f"{op}: FusedActivation"
     if activation is None:
         return "identity", []
     is_pair = isinstance(activation, tuple) and len(activation) == 2

@@ -54,6 +54,19 @@ def same_type(op: str, field: str, x: Array, like: Array, *others: str) -> None:
     require(x.dtype.name in permitted, text, TypeError)
 
 
+def same_sizes(op: str, field: str, x: Array, sizes: Sequence[int]) -> None:
+    """Refuse an array of another shape."""
+    text = f"{op}: {field}.Sizes are {x.shape}; they must be {tuple(sizes)}"
+    require(x.shape == tuple(sizes), text)
+
+
+def broadcasts(op: str, field: str, x: Array, shape: Sequence[int]) -> None:
+    """Refuse an array that has another rank, or a size that is neither 1 nor that of `shape`."""
+    fits = x.ndim == len(shape) and all(n in (1, m) for n, m in zip(x.shape, shape, strict=True))
+    text = f"{op}: {field}.Sizes are {x.shape}; each must be 1 or that of {tuple(shape)}"
+    require(fits, text)
+
+
 def is_flag(value: Any) -> bool:
     """Whether a value is Python's or NumPy's bool."""
     return isinstance(value, (bool, np.bool_))
@@ -116,6 +129,36 @@ def real(op: str, field: str, value: Any) -> float:
         return -math.inf if value < 0 else math.inf
     except TypeError:
         raise TypeError(text) from None
+
+
+def entries(op: str, field: str, value: Any, count: int) -> list[Any]:
+    """The entries of a tuple or list of so many."""
+    text = f"{op}: {field} is {shown(value)}; it must be a tuple or list of {count} arrays"
+    require(isinstance(value, (tuple, list)) and len(value) == count, text, TypeError)
+    return list(value)
+
+
+def choice(op: str, field: str, value: Any, names: Sequence[str]) -> list[str]:
+    """Some of these names, each at most once, but not none (D-GRAD-16)."""
+    text = f"{op}: {field} is {shown(value)}; it must name some of {', '.join(names)}, each once"
+    require(is_sequence(value) and not isinstance(value, (np.ndarray, np.generic)), text, TypeError)
+    chosen = list(value)
+    require(all(isinstance(name, str) for name in chosen), text, TypeError)
+    require(bool(chosen) and set(chosen) <= set(names), text)
+    require(len(set(chosen)) == len(chosen), text)
+    return chosen
+
+
+def wide_type(op: str, field: str, dtype: Any) -> np.dtype[Any]:
+    """float32 or float64, given by name or as a dtype."""
+    text = f"{op}: {field} is {shown(dtype)}; it must be float32 or float64"
+    try:
+        kind: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(text) from None
+    known = dtype is not None and kind.name in ("float32", "float64") and kind.isnative
+    require(known, text, TypeError)
+    return kind
 
 
 def fits(op: str, field: str, sizes: Sequence[int], dtype: np.dtype[Any]) -> None:

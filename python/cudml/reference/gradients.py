@@ -1,4 +1,4 @@
-"""The gradients of max and average pooling."""
+"""The gradients of max, average and Lp pooling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import fits, flag, floating, is_sequence, require, same_type, shown, wholes
+from .arguments import (
+    LARGEST,
+    fits,
+    flag,
+    floating,
+    is_sequence,
+    require,
+    same_sizes,
+    same_type,
+    shown,
+    whole,
+    wholes,
+)
 from .geometry import Geometry, Taps, Windows, pooled_axes
 from .pooling import Axes, winners
 from .wide import Wide
@@ -130,6 +142,86 @@ def average_pooling_grad(
             for t in np.flatnonzero(taps.real.any(axis=1)):
                 total.add(taps, int(t), share, np.broadcast_to(taps.real[t], planes.shape))
     return windows.restore(total.hi, shape)
+
+
+def lp_pooling_grad(
+    x: Array,
+    y: Array,
+    grad: Array,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    p: int = 2,
+) -> NDArray[np.float64]:
+    """result[i] = sum over windows o with i as a real tap of grad[o] * sign(x[i]) * rho(i, o).
+
+    ::
+
+        rho(i, o) = 1                                if p = 1; y is not read
+                  = min(|x[i]| / y[o], 1)^(p - 1)    if p > 1; NaN stays NaN
+
+    Unrounded. The result is defined by the given y, whatever it is; a window with y = 0 passes
+    nothing for p > 1, not even NaN. sign(+-0) is 0.
+
+    Parameters
+    ----------
+    x : ndarray, shape (N, C, [D, [H,]] W), the forward input
+        float16, bfloat16, float32 or float64.
+    y : ndarray, the forward output
+        grad's shape; x's type, or float32 where x has 16 bits.
+    grad : ndarray, the shape of the forward output
+        x's type.
+    window_size, strides, start_padding, end_padding, dilations
+        As in `cudml.lp_pooling`.
+    p : int
+        The exponent P, from 1 on.
+
+    Returns
+    -------
+    ndarray of float64, x's shape
+
+    Raises
+    ------
+    TypeError
+        No array, another element type than permitted, or an argument of the wrong kind.
+    ValueError
+        Shapes that do not belong together, or a number out of range.
+
+    Notes
+    -----
+    The derivative of DML_LP_POOLING1_OPERATOR_DESC, for which DirectML has no descriptor.
+    """
+    op = "lp_pooling_grad"
+    floating(op, "InputTensor", x)
+    floating(op, "InputGradientTensor", grad)
+    same_type(op, "InputGradientTensor", grad, x)
+    fields = (window_size, strides, start_padding, end_padding, dilations, None)
+    windows = fitted(op, x.shape, grad, *fields)
+    floating(op, "OutputTensor", y)
+    same_type(op, "OutputTensor", y, x, *(["float32"] if x.dtype.itemsize == 2 else []))
+    same_sizes(op, "OutputTensor", y, grad.shape)
+    p = whole(op, "P", p, 1, LARGEST)
+    size, norm, given = (windows.planes(a.astype(np.float64)) for a in (x, y, grad))
+    total = _Sums(*size.shape)
+    with np.errstate(all="ignore"):
+        for taps in windows.taps():
+            for t in np.flatnonzero(taps.real.any(axis=1)):
+                tap = size[:, taps.source[t]]
+                share = Wide.of(given) * np.sign(tap)
+                if p > 1:
+                    share = share * lp_ratio(tap, norm).power(p - 1)
+                total.add(taps, int(t), share, taps.real[t] & ((norm != 0) | (p == 1)))
+    return windows.restore(total.hi, x.shape)
+
+
+def lp_ratio(x: Array, y: Array) -> Wide:
+    """min(|x| / y, 1), where NaN stays NaN (D-GRAD-5)."""
+    ratio = Wide.of(np.abs(x)) / y
+    beyond = (ratio.hi > 1) | ((ratio.hi == 1) & (ratio.lo > 0))
+    return Wide(np.where(beyond, 1.0, ratio.hi), np.where(beyond, 0.0, ratio.lo))
 
 
 class _Sums:

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .activations import Fused, activate, resolve
-from .arguments import axes_of, flag, floating, real, require, same_type
+from .arguments import axes_of, broadcasts, flag, floating, real, require, same_type
 from .numbers import parameter
+from .stages import Normalized, normalized, statistics
 from .wide import Wide
 
 OP = "mean_variance_normalization"
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Normalized:
-    """Every stage of a normalization, each in x's shape; `count` is the size of a group."""
-
-    count: int
-    mean: F64
-    centered: F64
-    deviation: F64
-    normal: F64
-    affine: F64
-    output: F64
 
 
 def mean_variance_normalization(
@@ -43,7 +30,8 @@ def mean_variance_normalization(
     use_variance: bool = True,
     epsilon: float = 1e-5,
     activation: Fused = None,
-) -> F64:
+    return_statistics: bool = False,
+) -> F64 | tuple[F64, F64 | None, F64 | None]:
     """activation(scale * y + bias), unrounded, in x's shape, from statistics over `axes`.
 
     ::
@@ -69,10 +57,13 @@ def mean_variance_normalization(
         Added to the variance inside of the root.
     activation : None, str, or (str, dict)
         As in `cudml.mean_variance_normalization`.
+    return_statistics : bool
+        Return the mean and the variance before epsilon is added as well (D-GRAD-48).
 
     Returns
     -------
-    ndarray of float64, x's shape
+    ndarray of float64, x's shape, or a tuple of three
+        The result; mean and variance with size 1 in `axes`, None where they are not used.
 
     Raises
     ------
@@ -83,10 +74,14 @@ def mean_variance_normalization(
     -----
     States DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC.
     """
-    return normalize(x, scale, bias, axes, use_mean, use_variance, epsilon, activation).output
+    with_statistics = flag(OP, "return_statistics", return_statistics)
+    stages, y = stages_of(x, scale, bias, axes, use_mean, use_variance, epsilon, activation)
+    if not with_statistics:
+        return y
+    return y, stages.mean.hi if use_mean else None, stages.variance.hi if use_variance else None
 
 
-def normalize(
+def stages_of(
     x: Array,
     scale: Array | None,
     bias: Array | None,
@@ -95,80 +90,66 @@ def normalize(
     use_variance: bool,
     epsilon: float,
     activation: Fused,
-) -> Normalized:
-    """The stages of mean_variance_normalization."""
-    over = checked(x, scale, bias, axes, use_mean, use_variance)
-    epsilon = checked_epsilon(epsilon, x.dtype)
+) -> tuple[Normalized, F64]:
+    """The stages of mean_variance_normalization and its result."""
+    over = checked(OP, x, scale, bias, axes, use_mean, use_variance)
+    epsilon = checked_epsilon(OP, epsilon, x.dtype)
     name, parameters = resolve(activation, x.dtype)
-    order = [a for a in range(x.ndim) if a not in over] + over
-    count = math.prod(x.shape[a] for a in over)
-    groups = x.astype(np.float64).transpose(order).reshape(-1 if x.size else 0, count)
-
-    def restored(values: F64) -> F64:
-        full = np.broadcast_to(values, groups.shape).reshape([x.shape[a] for a in order])
-        return np.transpose(full, np.argsort(order))
-
+    mean, variance = own_statistics(x, over, use_mean, use_variance)
     with np.errstate(all="ignore"):
-        mean = _row_mean(Wide.of(groups)) if use_mean else Wide.of(np.zeros((len(groups), 1)))
-        centered = Wide.of(groups) - mean
-        variance = _row_mean(centered * centered)
-        deviation = (variance + epsilon).sqrt()
-        normal = centered / deviation if use_variance else centered
-        affine = Wide(restored(normal.hi), restored(normal.lo))
-        if scale is not None:
-            affine = affine * scale.astype(np.float64)
-        if bias is not None:
-            affine = affine + bias.astype(np.float64)
-    output = activate(affine.hi, name, parameters)
-    return Normalized(
-        count,
-        mean=restored(mean.hi),
-        centered=restored(centered.hi),
-        deviation=restored(deviation.hi),
-        normal=restored(normal.hi),
-        affine=affine.hi,
-        output=output,
-    )
+        stages = normalized(x, mean, variance, scale, bias, epsilon)
+    return stages, activate(stages.affine.hi, name, parameters)
 
 
-def _row_mean(groups: Wide) -> Wide:
-    """The mean of each row, as a column."""
-    rows, count = groups.hi.shape
-    return groups.sum(axis=1).reshape(rows, 1) / float(count)
+def own_statistics(
+    x: Array, over: Sequence[int], use_mean: bool, use_variance: bool
+) -> tuple[Wide | None, Wide | None]:
+    """The mean and the variance of each group, None where they are not asked for."""
+    with np.errstate(all="ignore"):
+        count, mean, squares = statistics(x, over, use_mean)
+        variance = squares / float(count)
+    return mean if use_mean else None, variance if use_variance else None
 
 
-def group_axes(rank: int, axes: int | Sequence[int]) -> list[int]:
+def group_axes(op: str, rank: int, axes: int | Sequence[int]) -> list[int]:
     """The axes of the statistics, ascending and counted from 0; an int is one axis."""
-    result = sorted(axes_of(OP, axes, rank))
-    require(len(set(result)) == len(result), f"{OP}: Axes is {axes}; each may be named once only")
+    result = sorted(axes_of(op, axes, rank))
+    require(len(set(result)) == len(result), f"{op}: Axes is {axes}; each may be named once only")
     return result
 
 
 def checked(
-    x: Array, scale: Array | None, bias: Array | None, axes: Any, use_mean: Any, use_variance: Any
+    op: str,
+    x: Array,
+    scale: Array | None,
+    bias: Array | None,
+    axes: Any,
+    use_mean: Any,
+    use_variance: Any,
 ) -> list[int]:
     """The axes of the statistics, once arrays, axes and flags are known to be permitted."""
-    floating(OP, "InputTensor", x)
-    for field, values in (("ScaleTensor", scale), ("BiasTensor", bias)):
-        if values is not None:
-            floating(OP, field, values)
-            same_type(OP, field, values, x, *(["float32"] if x.dtype.itemsize == 2 else []))
-            fits = values.ndim == x.ndim and all(
-                n in (1, m) for n, m in zip(values.shape, x.shape, strict=True)
-            )
-            text = f"{OP}: {field}.Sizes are {values.shape}; each must be 1 or that of {x.shape}"
-            require(fits, text)
-    over = group_axes(x.ndim, axes)
+    checked_arrays(op, x, scale, bias)
+    over = group_axes(op, x.ndim, axes)
     for axis in over:
-        require(x.shape[axis] > 0, f"{OP}: InputTensor.Sizes[{axis}] is 0; it is one of Axes")
-    flag(OP, "UseMean", use_mean)
-    flag(OP, "UseVariance", use_variance)
+        require(x.shape[axis] > 0, f"{op}: InputTensor.Sizes[{axis}] is 0; it is one of Axes")
+    flag(op, "UseMean", use_mean)
+    flag(op, "UseVariance", use_variance)
     return over
 
 
-def checked_epsilon(epsilon: Any, dtype: np.dtype[Any]) -> float:
+def checked_arrays(op: str, x: Array, scale: Array | None, bias: Array | None) -> None:
+    """Refuse x that is not floating, and parameters of another type or shape (D-MVN-15)."""
+    floating(op, "InputTensor", x)
+    for field, values in (("ScaleTensor", scale), ("BiasTensor", bias)):
+        if values is not None:
+            floating(op, field, values)
+            same_type(op, field, values, x, *(["float32"] if x.dtype.itemsize == 2 else []))
+            broadcasts(op, field, values, x.shape)
+
+
+def checked_epsilon(op: str, epsilon: Any, dtype: np.dtype[Any]) -> float:
     """Epsilon as the operator sees it, finite and not negative once rounded (D-MVN-8, D-MVN-9)."""
-    number = parameter(real(OP, "Epsilon", epsilon), dtype)
-    text = f"{OP}: Epsilon is {epsilon}; it must be finite and not negative"
+    number = parameter(real(op, "Epsilon", epsilon), dtype)
+    text = f"{op}: Epsilon is {epsilon}; it must be finite and not negative"
     require(math.isfinite(number) and number >= 0, text)
     return number
