@@ -42,7 +42,8 @@ def expect_lp_pooling_grad(call: dict[str, Any]) -> Expected:
             lost = (rho > 0) & (rho <= relative + form.tiny * 2.0**30)
             relative = np.where(lost & ~is_known[b, o], np.inf, relative)
             error = np.where(np.isposinf(relative), np.inf, g * relative)
-            sums[:, b, i] += np.stack([error, g * rho, g * (p > 1), np.ones(len(g))])
+            is_rounded = (p > 1) & (size[b, i] != norm[b, o])
+            sums[:, b, i] += np.stack([error, g * rho, g * is_rounded, np.ones(len(g))])
     of_terms, total, above, count = sums
     error = of_terms + (chain(count) - 1) * form.roundoff * total + form.tiny * above
     error = error + np.where(count > 1, form.tiny * count, 0.0) * (p > 1)
