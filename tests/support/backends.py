@@ -27,7 +27,7 @@ OPERATORS = (
     "mean_variance_normalization",
     "padding",
 )
-ARRAYS = ("x", "grad", "scale", "bias")
+ARRAYS = ("x", "y", "grad", "indices", "scale", "bias", "mean", "variance", "count")
 EXACT = ("max_pooling", "padding")  # equal bits on every back end
 MOST_THREADS = 10_000  # of a call that the interpreter of kernels runs, by a rough estimate
 MOST_BYTES = 4 << 20  # of the memory that a call's arrays cover

@@ -44,8 +44,9 @@ def slope_bound(v: F64, error: F64, name: str, parameters: Parameters, form: Flo
         total = np.maximum(total, np.where(np.isfinite(off), off, 0.0))
     reach = around + _line_rounding(v, error, name, parameters, form)
     for at, *sides in kinks(name, parameters):
+        is_near = (np.abs(v - at) <= reach) & (reach > 0)
         for side in sides:
-            total = np.where(np.abs(v - at) <= reach, np.maximum(total, abs(side - slope)), total)
+            total = np.where(is_near, np.maximum(total, np.abs(side - slope)), total)
     if name not in UNROUNDED:
         total = total + 16 * form.roundoff * np.abs(slope)
     if name not in STRAIGHT:
