@@ -8,54 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import cudml
 import harness
-import layouts
 import plain_gradients as plain
 from cudml import bounds, reference
+from gradient_calls import ACTIVATIONS, MVN_GRAD, inside, lp_call, norm_call, outside, values
 
-MVN_GRAD = "mean_variance_normalization_grad"
-GIVEN = {"linear": {"alpha": -1.5, "beta": 0.5}, "softplus": {"steepness": 2.0}}
-ACTIVATIONS = [None, *((name, GIVEN.get(name, {})) for name in reference.ACTIVATIONS)]
 P = (1, 2, 3, 4, 5, 7, 16, 1000, 2**32 - 1)
-
-
-def values(rng: np.random.Generator, shape: Any, dtype: str, spread: int = 2) -> np.ndarray:
-    """Normal values over some octaves."""
-    draws = rng.standard_normal(shape) * 2.0 ** rng.integers(-spread, spread + 1, shape)
-    return np.asarray(draws).astype(harness.dtype_of(dtype))
-
-
-def inside(got: Any, op: str, *args: Any, **kwargs: Any) -> float:
-    """The share of the bound that a result uses; it passes."""
-    verdict = bounds.compare(got, bounds.expected(op, *args, **kwargs))
-    assert verdict.ok, (verdict.message, kwargs)
-    return verdict.largest_bound_share
-
-
-def outside(got: Any, op: str, *args: Any, **kwargs: Any) -> None:
-    assert not bounds.compare(got, bounds.expected(op, *args, **kwargs)).ok
-
-
-def windows(rng: np.random.Generator) -> tuple[list[int], tuple[list[int], ...]]:
-    """Sizes and geometry of rank 3 or 4, different from axis to axis."""
-    m = int(rng.integers(1, 3))
-    while True:
-        sizes, window, strides, dilations = (rng.integers(1, n, m) for n in (7, 4, 4, 3))
-        start, end = rng.integers(0, 3, (2, m))
-        if (1 + (window - 1) * dilations <= sizes + start + end).all():
-            fields = (window, strides, start, end, dilations)
-            return sizes.tolist(), tuple(f.tolist() for f in fields)
-
-
-def lp_call(seed: int, dtype: str, p: int) -> tuple[Any, ...]:
-    rng = np.random.default_rng([seed, p % 1000])
-    sizes, fields = windows(rng)
-    x = values(rng, (3, 5, *sizes), dtype)
-    x[rng.random(x.shape) < 0.1] = 0
-    narrow = x.dtype.itemsize == 2 and seed % 2
-    y = reference.lp_pooling(x, *fields, p=p).astype("f4" if narrow else x.dtype)
-    return x, y, values(rng, y.shape, dtype), *fields
 
 
 @pytest.mark.parametrize("dtype", harness.FLOATS)
@@ -124,27 +82,6 @@ def test_faults_of_padding() -> None:
     want = bounds.expected("padding_grad", grad, [3], 1, 2)
     assert want.rules == ["equal"] and bounds.compare(grad[1:4], want).ok
     assert not bounds.compare(np.nextafter(grad[1:4], np.float32(0)), want).ok
-
-
-SCALES = [(1, 1, 7), (1, 1, 1), (4, 1, 7), (4, 6, 1), (1, 6, 1)]
-
-
-def norm_call(seed: int, dtype: str, activation: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """x, grad, scale, bias; and the rest of a call, the flags of which take turns."""
-    rng = np.random.default_rng([seed, 11])
-    shape = (4, 6, 7)
-    parameter = "float32" if seed % 3 and dtype != "float64" else dtype
-    x = values(rng, shape, dtype) + [0, 0, 3, 40][seed % 4]
-    x = x.astype(harness.dtype_of(dtype))
-    scale, bias = (values(rng, SCALES[(seed + i) % 5], parameter, 1) for i in (0, 2))
-    scale = None if seed % 7 == 3 else scale
-    bias = None if seed % 5 == 4 else bias
-    axes = [(2,), (1, 2), (0, 2), (0, 1, 2), (1,)][seed % 5]
-    more = {
-        "axes": axes, "use_mean": seed % 6 != 5, "use_variance": seed % 4 != 1,
-        "epsilon": 1e-5, "activation": activation,
-    }  # fmt: skip
-    return (x, values(rng, shape, dtype), scale, bias), more
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: a[0] if a else "none")
@@ -285,110 +222,3 @@ def test_one_chain_over_many_rows_is_rejected(rows: int) -> None:
         mixed = [*good]
         mixed[i] = bad[i]
         assert not bounds.compare(mixed, want).ok, i
-
-
-KINKS = [
-    ("relu", {}, 0.0, (0, 1)), ("leaky_relu", {}, 0.0, (0.01, 1)),
-    ("thresholded_relu", {}, 1.0, (0, 1)), ("shrink", {}, -0.5, (0, 1)),
-    ("shrink", {}, 0.5, (0, 1)), ("hard_sigmoid", {}, 2.5, (0, 0.2)),
-    ("hard_sigmoid", {}, -2.5, (0, 0.2)), ("hard_swish", {}, -3.0, (0, -0.5)),
-    ("hard_swish", {}, 3.0, (1.5, 1)), ("elu", {"alpha": 2}, 0.0, (1, 2)),
-    ("scaled_elu", {"alpha": 3, "gamma": 0.5}, 0.0, (0.5, 1.5)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name, parameters, at, slopes", KINKS, ids=str)
-def test_a_kink_inside_the_error_allows_both_slopes(
-    name: str, parameters: dict[str, float], at: float, slopes: tuple[float, float]
-) -> None:
-    """v is a few roundings from the kink, then far from it, then exactly on it."""
-    grad, more = np.ones(1, "f4"), {"activation": (name, parameters), "epsilon": 0}
-    given = (grad, np.zeros(1, "f4"), np.ones(1, "f4"), None)
-    results = [np.full(1, slope, "f4") for slope in slopes]
-    for near in (2.0**-23, -(2.0**-23)):
-        call = (np.ones(1, "f4"), *given, np.full(1, at - 1 + near, "f4"))
-        for got in results:
-            inside((got, None, got), "normalize_grad", *call, **more)
-    for apart in (0.125, -0.125):
-        call = (np.ones(1, "f4"), *given, np.full(1, at - 1 + apart, "f4"))
-        passing = [
-            bounds.compare((r, None, r), bounds.expected("normalize_grad", *call, **more)).ok
-            for r in results
-        ]
-        assert sum(passing) <= 1
-    call = (np.full(1, at, "f4"), grad, None, None)
-    right = reference.normalize_grad(*call, **more)[0].astype("f4")
-    inside((right, None, None), "normalize_grad", *call, **more)
-    assert right in results
-    for got in results:
-        if name not in ("hard_sigmoid", "hard_swish") and got != right:
-            outside((got, None, None), "normalize_grad", *call, **more)
-
-
-def test_infinite_gradients_must_arrive() -> None:
-    x, grad = np.array([[-2.0, 1, 3, 0.5]], "f4"), np.array([[np.inf, 1, 1, 1]], "f4")
-    ones = np.ones((1, 4), "f4")
-    more = {"axes": (1,), "use_mean": False, "use_variance": False, "activation": "relu"}
-    right = reference.mean_variance_normalization_grad(x, grad, ones, ones, **more)
-    results = [r.astype("f4") for r in right]
-    assert results[0].tolist() == [[0, 1, 1, 1]]  # blocked
-    inside(results, MVN_GRAD, x, grad, ones, ones, **more)
-    wrong = [results[0].copy(), *results[1:]]
-    wrong[0][0, 0] = np.nan  # inf * 0
-    outside(wrong, MVN_GRAD, x, grad, ones, ones, **more)
-    more["activation"] = "sigmoid"
-    dx = reference.mean_variance_normalization_grad(x, grad, **more)[0].astype("f4")
-    assert np.isinf(dx[0, 0])
-    inside((dx, None, None), MVN_GRAD, x, grad, **more)
-    outside((np.ones_like(dx), None, None), MVN_GRAD, x, grad, **more)
-
-
-def stand_in(op: str, outputs: int, kind: Any = None) -> Any:
-    """An operator as it should be, made of the reference."""
-
-    def run(*args: Any, out: Any = None, stream: Any = None, **kwargs: Any) -> Any:
-        found = getattr(reference, op)(*args, **kwargs)
-        found = found if isinstance(found, tuple) else (found,)
-        first = args[0]
-        types = kind(args) if kind else [first.dtype] * outputs
-        results = []
-        for i, (y, dtype) in enumerate(zip(found, types, strict=True)):
-            if y is None:
-                results.append(None)
-                continue
-            if out is None:
-                order = sorted(range(first.ndim), key=lambda a: -abs(first.strides[a]))
-                results.append(layouts.ordered(y.astype(dtype), order))
-            else:
-                target = out[i] if outputs > 1 else out
-                target[...] = y
-                results.append(target)
-        return tuple(results) if outputs > 1 else results[0]
-
-    return run
-
-
-def test_the_harness_checks_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = harness.data((2, 3, 4, 5), "float16", 1)
-    scale = harness.data((1, 3, 1, 1), "float32", 2)
-    names = {
-        "padding_grad": stand_in("padding_grad", 1),
-        "lp_pooling_grad": stand_in("lp_pooling_grad", 1),
-        "max_unpooling": stand_in("max_unpooling", 1),
-        "normalization_statistics": stand_in(
-            "normalization_statistics", 3, lambda args: [np.dtype("f8")] * 3
-        ),
-        MVN_GRAD: stand_in(MVN_GRAD, 3, lambda args: [np.dtype("f2"), np.dtype("f4"), None]),
-    }
-    for name, function in names.items():
-        monkeypatch.setattr(cudml, name, function, raising=False)
-    harness.check("padding_grad", x, (2, 3, 2, 1), 0, (0, 0, 2, 4), mode="wrap")
-    harness.check("lp_pooling_grad", x, np.abs(x).astype("f4"), x, 1, p=3)
-    harness.check("max_unpooling", x, np.arange(120, dtype="u4").reshape(x.shape), (2, 3, 9, 5))
-    harness.check("normalization_statistics", x, axes=(1, 3))
-    harness.check(MVN_GRAD, x, x, scale, None, axes=(2, 3), activation="gelu")
-    monkeypatch.setattr(cudml, "padding_grad", stand_in("padding_grad", 1))
-    wrong = stand_in("padding_grad", 1)
-    monkeypatch.setattr(cudml, "padding_grad", lambda *a, **k: wrong(-a[0], *a[1:], **k))
-    with pytest.raises(AssertionError, match="padding_grad"):
-        harness.check("padding_grad", x, (2, 3, 2, 1), 0, (0, 0, 2, 4), mode="wrap")

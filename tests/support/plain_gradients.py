@@ -84,8 +84,10 @@ def _sigmoid(z: np.ndarray) -> np.ndarray:
     return np.where(z >= 0, 1 / (1 + e), e / (1 + e))
 
 
-def _phi(v: np.ndarray) -> np.ndarray:
-    return np.exp(v.dtype.type(-0.5) * v * v) * v.dtype.type(1 / math.sqrt(2 * math.pi))
+def _gelu(v: np.ndarray) -> np.ndarray:
+    kind = v.dtype.type
+    density = np.exp(kind(-0.5) * v * v) * kind(1 / math.sqrt(2 * math.pi))
+    return kind(0.5) * _erfc(-v / kind(math.sqrt(2))) + np.where(density == 0, 0, v * density)
 
 
 def _erfc(v: np.ndarray) -> np.ndarray:
@@ -94,7 +96,7 @@ def _erfc(v: np.ndarray) -> np.ndarray:
 
 def _swish(v: np.ndarray, s: Any) -> np.ndarray:
     t = _sigmoid(s * v)
-    return t + s * v * t * (1 - t)
+    return t + np.where(_bell(t) == 0, 0, s * v * _bell(t))
 
 
 def _hard(v: np.ndarray, a: Any, b: Any, inside: np.ndarray, above: Any) -> np.ndarray:
@@ -108,7 +110,7 @@ def _bell(t: np.ndarray) -> np.ndarray:
 
 SLOPES: dict[str, Callable[..., Any]] = {
     "identity": lambda v: np.ones_like(v),
-    "linear": lambda v, a, b: a + 0 * v,
+    "linear": lambda v, a, b: np.full_like(v, a),
     "relu": lambda v: v > 0,
     "leaky_relu": lambda v, a: np.where(v > 0, 1, a),
     "thresholded_relu": lambda v, a: v > a,
@@ -123,17 +125,21 @@ SLOPES: dict[str, Callable[..., Any]] = {
     "parametric_softplus": lambda v, a, b: a * b * _sigmoid(b * v),
     "softsign": lambda v: 1 / ((1 + np.abs(v)) * (1 + np.abs(v))),
     "shrink": lambda v, bias, t: (v > t) | (v < -t),
-    "gelu": lambda v: v.dtype.type(0.5) * _erfc(-v / v.dtype.type(math.sqrt(2))) + v * _phi(v),
+    "gelu": _gelu,
     "swish": _swish,
     "hard_swish": lambda v, a, b: _hard(v, a, b, 2 * a * v + b, 1),
 }
+
+
+BLOCKING = ("relu", "thresholded_relu", "hard_sigmoid", "shrink", "hard_swish")
 
 
 def slope(v: np.ndarray, activation: Any, like: np.ndarray) -> np.ndarray:
     """f'(v) in v's type."""
     name, parameters = resolve(activation, like.dtype)
     given = [v.dtype.type(p) for p in parameters]
-    return np.asarray(SLOPES[name](v, *given)).astype(v.dtype)
+    values = np.asarray(SLOPES[name](v, *given)).astype(v.dtype)
+    return values if name in ("identity", "linear") else np.where(np.isnan(v), v, values)
 
 
 def own(x: np.ndarray, axes: tuple[int, ...], use_mean: bool, faults: Faults = ()) -> Any:
@@ -141,9 +147,10 @@ def own(x: np.ndarray, axes: tuple[int, ...], use_mean: bool, faults: Faults = (
     kind = compute_type(x)
     n = kind(math.prod(x.shape[a] for a in axes))
     values = x.astype(kind)
-    center = total(values, axes, faults) / n if use_mean else total(0 * values, axes)
+    center = total(values if use_mean else np.zeros_like(values), axes, faults) / n
     d = values - center
     delta = total(d, axes, faults) / n if use_mean else 0 * center
+    delta = np.where(np.isfinite(center), delta, kind(0))
     if "no low part" in faults:
         delta = 0 * delta
     squares = np.maximum(total(d * d, axes, faults) - n * (delta * delta), kind(0))
@@ -189,7 +196,10 @@ def below(x: Any, grad: Any, z: Any, scale: Any, bias: Any, activation: Any) -> 
     kind = compute_type(x)
     s = kind(1) if scale is None else scale.astype(kind)
     b = kind(0) if bias is None else bias.astype(kind)
-    h = grad.astype(kind) * slope(s * z + b, activation, x)
+    factor = slope(s * z + b, activation, x)
+    h = grad.astype(kind) * factor
+    if resolve(activation, x.dtype)[0] in BLOCKING:
+        h = np.where(factor == 0, kind(0), h)
     return h, h * s
 
 
@@ -197,10 +207,11 @@ def gradients(
     x: Any, grad: Any, scale: Any, bias: Any, z: Any, r: Any, a: Any, b: Any, activation: Any,
     faults: Faults,
 ) -> Any:  # fmt: skip
-    """dx, dscale and dbias; a and b are the means of w and w*z, 0 where left out."""
+    """dx, dscale and dbias; a and b are the means of w and w*z, None where left out."""
     h, w = below(x, grad, z, scale, bias, activation)
-    dx = (r * ((w - a) - z * b)).astype(x.dtype)
-    results = [dx]
+    rest = w if a is None else w - a
+    rest = rest if b is None else rest - z * b
+    results = [(r * rest).astype(x.dtype)]
     for terms, parameter in ((h * z, scale), (h, bias)):
         if parameter is None:
             results.append(None)
@@ -226,9 +237,9 @@ def mvn_grad(
         r = 1 / np.sqrt(squares / n + kind(epsilon)) if use_variance else kind(1)
         z = d * r
     _, w = below(x, grad, z, scale, bias, activation)
-    a = total(w, axes, faults) / n if use_mean and "no mean of w" not in faults else kind(0)
+    a = total(w, axes, faults) / n if use_mean and "no mean of w" not in faults else None
     about = x.astype(kind) if "mean of w*x" in faults else z
-    b = total(w * about, axes, faults) / n if use_variance else kind(0)
+    b = total(w * about, axes, faults) / n if use_variance else None
     return gradients(x, grad, scale, bias, z, r, a, b, activation, faults)
 
 
@@ -249,9 +260,9 @@ def normalize_grad(
     """By given statistics and sums."""
     kind = compute_type(x)
     z, r = given(x, mean, variance, epsilon, faults)
-    a = b = kind(0)
+    a = b = None
     if sums is not None:
         a, b = ((s.astype(np.float64) / count).astype(kind) for s in sums)
-        a = kind(0) if mean is None else a
-        b = kind(0) if variance is None else b
+        a = None if mean is None else a
+        b = None if variance is None else b
     return gradients(x, grad, scale, bias, z, r, a, b, activation, faults)

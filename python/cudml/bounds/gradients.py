@@ -18,11 +18,12 @@ F64 = NDArray[np.float64]
 
 
 def expect_lp_pooling_grad(call: dict[str, Any]) -> Expected:
-    """E = sum t*relative + (c - 1)*u*sum t + tiny*(sum|grad| + c), t = |grad|*rho of w terms.
+    """E = sum t*relative + (c - 1)*u*sum t + tiny*sum(|grad| + 1), t = |grad|*rho of w terms.
 
-    relative = u*(2(p - 1) + 8 + 2*|ln rho|) for p > 1, 0 where |x| = y, and 0 for p = 1. Its first
-    term stands for (1 + u)^(2(p - 1)) - 1, and no rho is off by more than 1: both matter where p*u
-    is not small. No claim for an infinite or NaN grad where rho may as well be 0.
+    relative = u*(2(p - 1) + 8 + 2*|ln rho|) for p > 1; it and tiny, which stands for subnormal
+    products, are 0 where |x| = y, and for p = 1. Its first term stands for (1 + u)^(2(p - 1)) - 1,
+    and no rho is off by more than 1: both matter where p*u is not small. No claim for an infinite
+    or NaN grad where rho may as well be 0.
     """
     x, p, value = call["x"], int(call["p"]), reference.lp_pooling_grad(**call)
     fields = ("window_size", "strides", "start_padding", "end_padding", "dilations")
@@ -33,7 +34,7 @@ def expect_lp_pooling_grad(call: dict[str, Any]) -> Expected:
     size, norm, given = (windows.planes(sizes(a)) for a in (x, call["y"], call["grad"]))
     norm = windows.planes(call["y"].astype(np.float64))
     is_known = np.isfinite(windows.planes(call["grad"].astype(np.float64)))
-    sums = np.zeros((4, *size.shape))  # errors of terms, terms, |grad|, the number of terms
+    sums = np.zeros((4, *size.shape))  # errors of terms, terms, |grad| + 1, the number of terms
     for taps in windows.taps():
         for t in np.flatnonzero(taps.real.any(axis=1)):
             b, o = np.nonzero(taps.real[t] & ((norm != 0) | (p == 1)))
@@ -43,10 +44,9 @@ def expect_lp_pooling_grad(call: dict[str, Any]) -> Expected:
             relative = np.where(lost & ~is_known[b, o], np.inf, relative)
             error = np.where(np.isposinf(relative), np.inf, g * relative)
             is_rounded = (p > 1) & (size[b, i] != norm[b, o])
-            sums[:, b, i] += np.stack([error, g * rho, g * is_rounded, np.ones(len(g))])
+            sums[:, b, i] += np.stack([error, g * rho, (g + 1) * is_rounded, np.ones(len(g))])
     of_terms, total, above, count = sums
     error = of_terms + (chain(count) - 1) * form.roundoff * total + form.tiny * above
-    error = error + np.where(count > 1, form.tiny * count, 0.0) * (p > 1)
     error = windows.restore(error, x.shape)
     error = unless_overflow(error, windows.restore(total, x.shape), form)
     return bounded("lp_pooling_grad", (x.dtype, value, error))
@@ -60,7 +60,7 @@ def _rho(x: F64, y: F64, p: int, form: FloatFormat) -> tuple[F64, F64]:
     rho = np.where(np.isfinite(rho), np.abs(rho), 0.0)
     logarithm = np.where(rho > 0, np.abs(np.log(np.where(rho > 0, rho, 1.0))), 0.0)
     powers = np.minimum(rho * np.expm1(2 * (p - 1) * form.roundoff), 1.0)
-    error = np.where(rho > 0, powers + form.roundoff * rho * (8 + 2 * logarithm), 0.0)
+    error = np.where(rho > 0, powers + form.roundoff * (8 + 2 * logarithm) * rho, 0.0)
     return rho, np.where(x == y, 0.0, error)
 
 

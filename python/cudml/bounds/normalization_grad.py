@@ -30,7 +30,7 @@ Axes = tuple[int, ...]
 class Errors:
     """The sizes of z, h and w, 0 where not finite, and their errors Ez, Eh and Ew; inf: no claim.
 
-    w and z also with their signs, to tell whether products cancel, and the compute type's format.
+    form is the compute type's format.
     """
 
     z: F64
@@ -63,7 +63,8 @@ def errors_of(
     signless = (of_z > 0) & (np.abs(stages.normal.hi) <= of_z)
     unread = name in ("identity", "linear")
     free = np.broadcast_to(is_free, x.shape) & (not unread)
-    of_h = np.where(free | ~is_known & (doubtful | signless), np.inf, of_h)
+    overflowed = is_known & np.isinf(back.h.hi)
+    of_h = np.where(free | overflowed | ~is_known & (doubtful | signless), np.inf, of_h)
     if name != "identity":
         of_h = of_h + form.tiny
     of_h = unless_overflow(of_h, _finite(back.h.hi), form)
@@ -71,7 +72,7 @@ def errors_of(
     if scale is not None:
         factor = np.abs(scale.astype(np.float64))
         of_w = np.where(np.isposinf(of_h), np.inf, factor * of_h) + form.roundoff * w + form.tiny
-        of_w = unless_overflow(of_w, w, form)
+        of_w = unless_overflow(of_w, np.where(np.isfinite(back.h.hi), np.abs(back.w.hi), w), form)
     of_z = np.where(is_free, np.inf, of_z)
     return Errors(_finite(stages.normal.hi), _finite(back.h.hi), w, of_z, of_h, of_w, form)
 
@@ -141,19 +142,24 @@ def dx_error(
 ) -> F64:
     """r*(Ew + EA + 2u*|A| + |z|*EB + |B|*Ez + 3u*|z*B| + 2u*|w|) + |dx|*(c/2 + 8)*u.
 
-    a and b are (|A|, EA) and (|B|, EB), None where their term is left out; root is c/2 + 8, None
-    where nothing is divided by. With none of them dx is w.
+    a and b are (A, EA) and (B, EB), None where their term is left out; root is c/2 + 8, None
+    where nothing is divided by. With none of them dx is w. No claim where B is infinite or NaN and
+    z may have either sign.
     """
     u, total = e.form.roundoff, e.of_w
     if a is None and b is None and root is None:
         return total
     size = e.w
     if a is not None:
-        total = total + a[1] + 2 * u * a[0] + e.form.tiny
-        size = size + a[0]
+        mean_w = _finite(a[0])
+        total = total + a[1] + 2 * u * mean_w + e.form.tiny
+        size = size + mean_w
     if b is not None:
-        product = e.z * b[0]
-        total = total + _times(e.z, b[1]) + _times(b[0], e.of_z) + 3 * u * product + 2 * e.form.tiny
+        mean_wz = _finite(b[0])
+        product = e.z * mean_wz
+        total = total + _times(e.z, b[1]) + _times(mean_wz, e.of_z) + 3 * u * product
+        is_open = ~np.isfinite(b[0]) & (e.of_z > 0) & (e.z <= e.of_z)
+        total = np.where(is_open, np.inf, total + 2 * e.form.tiny)
         size = size + product
     total = unless_overflow(total + 2 * u * e.w, size, e.form)
     total = np.where(np.isposinf(total), np.inf, total / deviation)
@@ -184,9 +190,9 @@ def expect_normalization_grad(call: dict[str, Any]) -> Expected:
     first, second = (total / n for total in sum_errors(e, over, n))
     a = b = root = None
     if use_mean:
-        a = (_finite(sum_over(back.w.hi, over)) / n, first)
+        a = (sum_over(back.w.hi, over) / n, first)
     if use_variance:
-        b = (_finite(sum_over(back.w.hi * stages.normal.hi, over)) / n, second)
+        b = (sum_over(back.w.hi * stages.normal.hi, over) / n, second)
         root = chain(n) / 2 + 8
     error = dx_error(e, dx, stages.deviation.hi, a, b, root)
     return bounded(op, (x.dtype, dx, error), *outputs)
@@ -227,11 +233,11 @@ def expect_normalize_grad(call: dict[str, Any]) -> Expected:
         return bounded(op, (x.dtype, None, np.zeros(())), *outputs)
     pair: list[Any] = [None, None]
     if call["sums"] is not None:
-        shares = [_finite(s.astype(np.float64) / call["count"]) for s in call["sums"]]
+        shares = [s.astype(np.float64) / call["count"] for s in call["sums"]]
         for i, field in enumerate(("mean", "variance")):
             if call[field] is not None:
                 share = np.asarray(shares[i])
-                pair[i] = (share, e.form.roundoff * share)
+                pair[i] = (share, e.form.roundoff * _finite(share))
     root = None if call["variance"] is None else chain(1) / 2 + 8
     error = dx_error(e, dx, back.stages.deviation.hi, pair[0], pair[1], root)
     return bounded(op, (x.dtype, dx, error), *outputs)

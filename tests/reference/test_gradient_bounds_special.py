@@ -1,0 +1,188 @@
+"""The bounds of gradients at kinks and where data are infinite or NaN, and through the harness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+import harness
+import layouts
+import plain_gradients as plain
+from cudml import bounds, reference
+from gradient_calls import ACTIVATIONS, MVN_GRAD, inside, lp_call, norm_call, outside
+
+KINKS = [
+    ("relu", {}, 0.0, (0, 1)), ("leaky_relu", {}, 0.0, (0.01, 1)),
+    ("thresholded_relu", {}, 1.0, (0, 1)), ("shrink", {}, -0.5, (0, 1)),
+    ("shrink", {}, 0.5, (0, 1)), ("hard_sigmoid", {}, 2.5, (0, 0.2)),
+    ("hard_sigmoid", {}, -2.5, (0, 0.2)), ("hard_swish", {}, -3.0, (0, -0.5)),
+    ("hard_swish", {}, 3.0, (1.5, 1)), ("elu", {"alpha": 2}, 0.0, (1, 2)),
+    ("scaled_elu", {"alpha": 3, "gamma": 0.5}, 0.0, (0.5, 1.5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, parameters, at, slopes", KINKS, ids=str)
+def test_a_kink_inside_the_error_allows_both_slopes(
+    name: str, parameters: dict[str, float], at: float, slopes: tuple[float, float]
+) -> None:
+    """v is a few roundings from the kink, then far from it, then exactly on it."""
+    grad, more = np.ones(1, "f4"), {"activation": (name, parameters), "epsilon": 0}
+    given = (grad, np.zeros(1, "f4"), np.ones(1, "f4"), None)
+    results = [np.full(1, slope, "f4") for slope in slopes]
+    for near in (2.0**-23, -(2.0**-23)):
+        call = (np.ones(1, "f4"), *given, np.full(1, at - 1 + near, "f4"))
+        for got in results:
+            inside((got, None, got), "normalize_grad", *call, **more)
+    for apart in (0.125, -0.125):
+        call = (np.ones(1, "f4"), *given, np.full(1, at - 1 + apart, "f4"))
+        passing = [
+            bounds.compare((r, None, r), bounds.expected("normalize_grad", *call, **more)).ok
+            for r in results
+        ]
+        assert sum(passing) <= 1
+    call = (np.full(1, at, "f4"), grad, None, None)
+    right = reference.normalize_grad(*call, **more)[0].astype("f4")
+    inside((right, None, None), "normalize_grad", *call, **more)
+    assert right in results
+    for got in results:
+        if name not in ("hard_sigmoid", "hard_swish") and got != right:
+            outside((got, None, None), "normalize_grad", *call, **more)
+
+
+def test_infinite_gradients_must_arrive() -> None:
+    x, grad = np.array([[-2.0, 1, 3, 0.5]], "f4"), np.array([[np.inf, 1, 1, 1]], "f4")
+    ones = np.ones((1, 4), "f4")
+    more = {"axes": (1,), "use_mean": False, "use_variance": False, "activation": "relu"}
+    right = reference.mean_variance_normalization_grad(x, grad, ones, ones, **more)
+    results = [r.astype("f4") for r in right]
+    assert results[0].tolist() == [[0, 1, 1, 1]]  # blocked
+    inside(results, MVN_GRAD, x, grad, ones, ones, **more)
+    wrong = [results[0].copy(), *results[1:]]
+    wrong[0][0, 0] = np.nan  # inf * 0
+    outside(wrong, MVN_GRAD, x, grad, ones, ones, **more)
+    more["activation"] = "sigmoid"
+    dx = reference.mean_variance_normalization_grad(x, grad, **more)[0].astype("f4")
+    assert np.isinf(dx[0, 0])
+    inside((dx, None, None), MVN_GRAD, x, grad, **more)
+    outside((np.ones_like(dx), None, None), MVN_GRAD, x, grad, **more)
+
+
+def stand_in(op: str, outputs: int, kind: Any = None) -> Any:
+    """An operator as it should be, made of the reference."""
+
+    def run(*args: Any, out: Any = None, stream: Any = None, **kwargs: Any) -> Any:
+        found = getattr(reference, op)(*args, **kwargs)
+        found = found if isinstance(found, tuple) else (found,)
+        first = args[0]
+        types = kind(args) if kind else [first.dtype] * outputs
+        results = []
+        for i, (y, dtype) in enumerate(zip(found, types, strict=True)):
+            if y is None:
+                results.append(None)
+                continue
+            if out is None:
+                order = sorted(range(first.ndim), key=lambda a: -abs(first.strides[a]))
+                results.append(layouts.ordered(y.astype(dtype), order))
+            else:
+                target = out[i] if outputs > 1 else out
+                target[...] = y
+                results.append(target)
+        return tuple(results) if outputs > 1 else results[0]
+
+    return run
+
+
+def test_the_harness_checks_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = harness.data((2, 3, 4, 5), "float16", 1)
+    scale = harness.data((1, 3, 1, 1), "float32", 2)
+    names = {
+        "padding_grad": stand_in("padding_grad", 1),
+        "lp_pooling_grad": stand_in("lp_pooling_grad", 1),
+        "max_unpooling": stand_in("max_unpooling", 1),
+        "normalization_statistics": stand_in(
+            "normalization_statistics", 3, lambda args: [np.dtype("f8")] * 3
+        ),
+        MVN_GRAD: stand_in(MVN_GRAD, 3, lambda args: [np.dtype("f2"), np.dtype("f4"), None]),
+    }
+    for name, function in names.items():
+        monkeypatch.setattr(cudml, name, function, raising=False)
+    harness.check("padding_grad", x, (2, 3, 2, 1), 0, (0, 0, 2, 4), mode="wrap")
+    harness.check("lp_pooling_grad", x, np.abs(x).astype("f4"), x, 1, p=3)
+    harness.check("max_unpooling", x, np.arange(120, dtype="u4").reshape(x.shape), (2, 3, 9, 5))
+    harness.check("normalization_statistics", x, axes=(1, 3))
+    harness.check(MVN_GRAD, x, x, scale, None, axes=(2, 3), activation="gelu")
+    monkeypatch.setattr(cudml, "padding_grad", stand_in("padding_grad", 1))
+    wrong = stand_in("padding_grad", 1)
+    monkeypatch.setattr(cudml, "padding_grad", lambda *a, **k: wrong(-a[0], *a[1:], **k))
+    with pytest.raises(AssertionError, match="padding_grad"):
+        harness.check("padding_grad", x, (2, 3, 2, 1), 0, (0, 0, 2, 4), mode="wrap")
+
+
+def special(like: np.ndarray, seed: int) -> np.ndarray:
+    """NaN, infinities and extremes in all but the first part."""
+    result = harness.data(like.shape, like.dtype, seed, "special")
+    result[0] = like[0]
+    return result
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: a[0] if a else "none")
+def test_normalization_of_special_data(activation: Any) -> None:
+    """In x and grad, and in grad alone; by own statistics and by given ones."""
+    for seed, dtype in enumerate(harness.FLOATS * 3):
+        (x, grad, *ends), more = norm_call(seed, dtype, activation)
+        wild = special(grad, seed)
+        for data in (x, special(x, seed + 1)):
+            call = (data, wild, *ends)
+            with np.errstate(all="ignore"):
+                got = plain.mvn_grad(*call, **more)
+            inside(got, MVN_GRAD, *call, **more)
+            mean, variance = (np.full((4, 1, 1), v, "f4") for v in (0.3, 2))
+            given = (data, wild, mean, variance, *ends)
+            rest = {"epsilon": 1e-5, "activation": activation}
+            with np.errstate(all="ignore"):
+                got = plain.normalize_grad(*given, count=None, sums=None, **rest)
+                sums = plain.grad_sums(*given, axes=more["axes"], dtype="float32", **rest)
+            inside(got, "normalize_grad", *given, **rest)
+            rest |= {"axes": more["axes"], "dtype": "float32"}
+            inside(sums, "normalize_grad_sums", *given, **rest)
+
+
+def test_special_data_leave_something_to_claim() -> None:
+    """No claim is made where float32 overflows or a sign is open, not wherever there is NaN."""
+    (x, grad, *ends), more = norm_call(0, "float16", ("gelu", {}))
+    want = bounds.expected(MVN_GRAD, x, special(grad, 1), *ends, **more)
+    free = np.concatenate([np.isposinf(b).ravel() for b in want.bounds if b is not None])
+    assert free.mean() < 0.1
+    assert not np.isfinite(want.values[0]).all() and np.isfinite(want.values[0]).any()
+
+
+@pytest.mark.parametrize("dtype", harness.FLOATS)
+def test_other_special_data(dtype: str) -> None:
+    """Lp pooling, padding, statistics and merges."""
+    for seed in range(12):
+        x, _, grad, *fields = lp_call(seed, dtype, 2)
+        x, grad = special(x, seed), special(grad, seed + 1)
+        for p in (1, 2, 3, 1000):
+            with np.errstate(all="ignore"):
+                y = reference.lp_pooling(x, *fields, p=p).astype(x.dtype)
+                got = plain.lp_pooling_grad(x, y, grad, *fields, p=p)
+            inside(got, "lp_pooling_grad", x, y, grad, *fields, p=p)
+        wild = harness.data((4, 9), dtype, seed, "special")
+        for mode in ("edge", "symmetric"):
+            call = (wild, (2, 3), (1, 2), (1, 4))
+            with np.errstate(all="ignore"):
+                got = plain.padding_grad(*call, mode=mode)
+            inside(got, "padding_grad", *call, mode=mode)
+        for use_mean in (True, False):
+            more = {"axes": (1,), "use_mean": use_mean, "dtype": "float64"}
+            with np.errstate(all="ignore"):
+                got = plain.statistics(wild, **more)
+            inside(got, "normalization_statistics", wild, **more)
+        kind = "f8" if dtype == "float64" else "f4"
+        a, b = ((np.arange(4, dtype=kind), *(wild.astype(kind)[:, c : c + 2].T)) for c in (0, 4))
+        with np.errstate(all="ignore"):
+            got = plain.merge(a, b)
+        inside(got, "merge_statistics", a, b)
