@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arguments import (
-    LARGEST,
     any_type,
     array,
     fits,
@@ -77,7 +76,7 @@ def unpooled_sizes(op: str, x: Array, output_sizes: Any) -> list[int]:
     text = f"{op}: {field} (output_sizes) is {shown(output_sizes)}; it must be a shape"
     require(is_sequence(output_sizes), text, TypeError)
     require(len(output_sizes) == x.ndim, f"{text} of {x.ndim} sizes")
-    sizes = wholes(op, field, output_sizes, x.ndim, 0, LARGEST)
+    sizes = wholes(op, field, output_sizes, x.ndim, 0, 2**63 - 1)
     for d, size in enumerate(sizes):
         text = f"{op}: {field}[{d}] is {size}; it must be "
         require(d > 1 or size == x.shape[d], f"{text}{x.shape[d]}" if d < 2 else "")
