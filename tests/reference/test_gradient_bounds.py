@@ -222,3 +222,46 @@ def test_one_chain_over_many_rows_is_rejected(rows: int) -> None:
         mixed = [*good]
         mixed[i] = bad[i]
         assert not bounds.compare(mixed, want).ok, i
+
+
+def test_bounds_of_the_table() -> None:
+    """By hand, for one element of each: u is 2^-24."""
+    u, one = 2.0**-24, np.ones(1, "f4")
+
+    def bound(op: str, output: int, *args: Any, **kwargs: Any) -> float:
+        return float(bounds.expected(op, *args, **kwargs).bounds[output].flat[0]) / u
+
+    x, y, grad = (np.array(v, "f4").reshape(1, 1, -1) for v in ([3, 4], [5], [10]))
+    for p in (2, 3, 16):
+        t, rho = 10 * 0.6 ** (p - 1), 0.6 ** (p - 1)
+        want = t * (2 * (p - 1) + 8 - 2 * np.log(rho))
+        assert bound("lp_pooling_grad", 0, x, y, grad, 2, p=p) == pytest.approx(want, rel=1e-5)
+    assert bound("lp_pooling_grad", 0, x, y, grad, 2, p=1) == 0
+    terms = np.array([1, -2, 4], "f4")
+    assert bound("padding_grad", 0, terms, [1], 1, 1, mode="edge") == 2 * 7
+    x = np.array([1, 2, 3, 4], "f4")
+    found = {"axes": 0, "dtype": "float64"}
+    want = (4 + 2) * 1 + (4 * 4 * u) * 2.5
+    assert bound("normalization_statistics", 1, x, **found) == pytest.approx(want)
+    assert bound("normalization_statistics", 2, x, **found) == pytest.approx((4 + 8) * 5, rel=1e-5)
+    assert bound("normalization_statistics", 0, x, **found) == 0
+    parts = [tuple(np.array([v], "f4") for v in part) for part in ((2, 1.5, 0.5), (2, 3.5, 0.5))]
+    assert bound("merge_statistics", 1, *parts) == pytest.approx(4 * 5)
+    assert bound("merge_statistics", 2, *parts) == pytest.approx(8 * 5 + 4 * 2 * 5 * 1)
+    # z = -1.5, -0.5, 0.5, 1.5, Ez = 8u|z|; h = grad exactly.
+    given = (x, x, np.array([2.5], "f4"), one, None, one)
+    sums = {"axes": 0, "epsilon": 0}
+    assert bound("normalize_grad_sums", 0, *given, **sums) == pytest.approx(4 * 10, rel=1e-5)
+    product = 1.5 + 1 + 1.5 + 6
+    want = (8 + 2 + 5) * product
+    assert bound("normalize_grad_sums", 1, *given, **sums) == pytest.approx(want, rel=1e-5)
+    assert bound("normalize_grad", 2, *given, epsilon=0) == (4 - 1) * 10
+    scaled = (*given[:4], one, None)
+    want = (8 + 1) * product + 3 * product
+    assert bound("normalize_grad", 1, *scaled, epsilon=0) == pytest.approx(want, rel=1e-5)
+    # dx = w*r; w = s*h
+    want = 1 + 2 + 8.5
+    assert bound("normalize_grad", 0, *scaled, epsilon=0) == pytest.approx(want, rel=1e-5)
+    share = {"count": np.array([4.0]), "sums": (np.array([8.0]), np.array([4.0]))}
+    want = 1 + 2 + 2 * 2 + 1.5 + 8 * 1.5 + 3 * 1.5 + 2 + 8.5 * abs(1 - 2 + 1.5)
+    assert bound("normalize_grad", 0, *scaled, **share, epsilon=0) == pytest.approx(want, rel=1e-5)

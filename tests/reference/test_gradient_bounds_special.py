@@ -52,6 +52,40 @@ def test_a_kink_inside_the_error_allows_both_slopes(
             outside((got, None, None), "normalize_grad", *call, **more)
 
 
+TWICE = [
+    ("shrink", {"threshold": 2.0**-6}, (0, 1)),
+    ("hard_sigmoid", {"alpha": 64, "beta": 0.5}, (0, 64)),
+    ("hard_swish", {"alpha": 64, "beta": 0.5}, (0, -0.5, 1.5, 1)),
+]
+
+
+@pytest.mark.parametrize("name, parameters, slopes", TWICE, ids=str)
+@pytest.mark.parametrize("near", [0.125, -0.125])
+def test_two_kinks_inside_the_error(
+    name: str, parameters: dict[str, float], slopes: tuple[float, ...], near: float
+) -> None:
+    """v is off by more than the distance of the kinks, and beyond both of them."""
+    ones = np.ones(1, "f4")
+    call = (2**20 * ones, ones, 0 * ones, ones, None, np.full(1, near - 2**20, "f4"))
+    more = {"activation": (name, parameters), "epsilon": 0}
+    for slope in slopes:
+        got = np.full(1, slope, "f4")
+        inside((got, None, got), "normalize_grad", *call, **more)
+    got = np.full(1, 2 * max(slopes) + 1, "f4")
+    outside((got, None, got), "normalize_grad", *call, **more)
+
+
+def test_the_rounding_of_a_line_may_move_a_kink() -> None:
+    """v + 3*2^-26 is below 1 by 2^-26, and 1 in float32."""
+    grad, x = np.ones(2, "f4"), np.array([1 - 2.0**-24, 0.5], "f4")
+    more = {"activation": ("hard_sigmoid", {"alpha": 1, "beta": 3 * 2.0**-26})}
+    for slope in (0, 1):
+        got = np.array([slope, 1], "f4")
+        inside((got, None, None), "normalize_grad", x, grad, None, None, **more)
+    got = np.array([1, 0], "f4")
+    outside((got, None, None), "normalize_grad", x, grad, None, None, **more)
+
+
 def test_infinite_gradients_must_arrive() -> None:
     x, grad = np.array([[-2.0, 1, 3, 0.5]], "f4"), np.array([[np.inf, 1, 1, 1]], "f4")
     ones = np.ones((1, 4), "f4")

@@ -35,6 +35,7 @@ def slope_bound(v: F64, error: F64, name: str, parameters: Parameters, form: Flo
     if name in UNREAD:
         return 0.0 * slope if name == "identity" else 16 * form.roundoff * np.abs(slope)
     around = error + ARGUMENT_ROUNDINGS.get(name, 0) * form.roundoff * np.abs(v)
+    around = around + _line_rounding(v, error, name, parameters, form)
     low, high = v - around, v + around
     total = np.zeros(v.shape)
     scale = parameters[0] if name == "swish" else 1.0
@@ -42,9 +43,8 @@ def slope_bound(v: F64, error: F64, name: str, parameters: Parameters, form: Flo
     for t in (low, high, *(np.clip(peak, low, high) for peak in peaks)):
         off = np.abs(derivative(t, name, parameters) - slope)
         total = np.maximum(total, np.where(np.isfinite(off), off, 0.0))
-    reach = around + _line_rounding(v, error, name, parameters, form)
-    for at, *sides in kinks(name, parameters):
-        is_near = (np.abs(v - at) <= reach) & (reach > 0)
+    for at, *sides in _pairs_of_kinks(name, parameters):
+        is_near = (np.abs(v - at) <= around) & (around > 0)
         for side in sides:
             total = np.where(is_near, np.maximum(total, np.abs(side - slope)), total)
     if name not in UNROUNDED:
@@ -56,17 +56,11 @@ def slope_bound(v: F64, error: F64, name: str, parameters: Parameters, form: Flo
     return np.where(np.isnan(v), 0.0, np.where(np.isposinf(error), np.inf, total))
 
 
-def kinks(name: str, parameters: Parameters) -> list[tuple[float, float, float]]:
-    """Where the slope jumps, with the slopes on both sides."""
-    if name == "relu":
-        return [(0.0, 0.0, 1.0)]
-    if name in ("leaky_relu", "elu"):
-        return [(0.0, parameters[0], 1.0)]
-    if name == "scaled_elu":
-        a, g = parameters
-        return [(0.0, g * a, g)]
-    if name == "thresholded_relu":
-        return [(parameters[0], 0.0, 1.0)]
+def _pairs_of_kinks(name: str, parameters: Parameters) -> list[tuple[float, float, float]]:
+    """Where a slope jumps twice, with the slopes on both sides.
+
+    Both kinks may lie inside of the error, where its ends do not show what is between them.
+    """
     if name == "shrink":
         return [(parameters[1], 0.0, 1.0), (-parameters[1], 0.0, 1.0)]
     if name in ("hard_sigmoid", "hard_swish") and parameters[0]:

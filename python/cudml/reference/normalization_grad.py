@@ -110,7 +110,7 @@ def mean_variance_normalization_grad(
         if "x" in chosen:
             mean_w = group_sum(back.w, over) / count if use_mean else None
             mean_wz = group_sum(back.w * stages.normal, over) / count if use_variance else None
-            dx = below(back, mean_w, mean_wz, use_variance).hi
+            dx = below(back, mean_w, mean_wz).hi
         return dx, *parameter_gradients(back, scale, bias, chosen)
 
 
@@ -122,14 +122,14 @@ def backward(
     return Backward(stages, h, h if scale is None else h * scale.astype(np.float64))
 
 
-def below(back: Backward, mean_w: Wide | None, mean_wz: Wide | None, is_divided: bool) -> Wide:
+def below(back: Backward, mean_w: Wide | None, mean_wz: Wide | None) -> Wide:
     """r * (w - mean_w - z * mean_wz); None leaves its term out."""
     rest = back.w
     if mean_w is not None:
         rest = rest - mean_w
     if mean_wz is not None:
         rest = rest - back.stages.normal * mean_wz
-    return rest / back.stages.deviation if is_divided else rest
+    return rest / back.stages.deviation
 
 
 def parameter_gradients(
@@ -265,7 +265,7 @@ def normalize_grad(
                 shares = [Wide.of(total) / count.astype(np.float64) for total in sums]
                 mean_w = shares[0] if mean is not None else None
                 mean_wz = shares[1] if variance is not None else None
-            dx = below(back, mean_w, mean_wz, variance is not None).hi
+            dx = below(back, mean_w, mean_wz).hi
         return dx, *parameter_gradients(back, scale, bias, chosen)
 
 
