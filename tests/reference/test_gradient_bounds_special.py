@@ -12,6 +12,9 @@ import harness
 import layouts
 import plain_gradients as plain
 from cudml import bounds, reference
+from cudml.bounds.derivatives import slope_bound
+from cudml.reference.activations import resolve
+from cudml.reference.derivatives import derivative
 from gradient_calls import ACTIVATIONS, MVN_GRAD, inside, lp_call, norm_call, outside
 
 KINKS = [
@@ -84,6 +87,42 @@ def test_the_rounding_of_a_line_may_move_a_kink() -> None:
         inside((got, None, None), "normalize_grad", x, grad, None, None, **more)
     got = np.array([1, 0], "f4")
     outside((got, None, None), "normalize_grad", x, grad, None, None, **more)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS[1:], ids=lambda a: a[0])
+def test_the_slopes_inside_of_an_error_are_bounded(activation: Any) -> None:
+    """By the largest difference on a fine grid, whether the error is small or spans everything."""
+    name, parameters = resolve(activation, np.dtype("f8"))
+    rng = np.random.default_rng(6)
+    v, error = rng.uniform(-3, 3, 60), 10.0 ** rng.uniform(-6, 0.8, 60)
+    error[:3] = 0
+    grid = v + error * np.linspace(-1, 1, 20001)[:, None]
+    slope = derivative(v, name, parameters)
+    most = np.abs(derivative(grid, name, parameters) - slope).max(axis=0)
+    found = slope_bound(v, error, name, parameters, bounds.FORMATS["float64"])
+    assert (found >= most * (1 - 1e-12)).all()
+    size = max([1.0, *map(abs, parameters)])
+    spare = 1e-14 * (np.abs(slope) + size * size) + 1e-3 * most
+    assert (found <= most + spare).all()
+
+
+def test_no_claim_where_a_sign_decides() -> None:
+    """z of the middle is 0, or as little above or below as the error of the mean."""
+    x, ones = np.array([1, 2, 3], "f4"), np.ones(1, "f4")
+    call = {"axes": 0, "outputs": ["x", "scale"]}
+    for value in (np.inf, -np.inf, np.nan):
+        grad = np.array([1, np.inf, 1], "f4")
+        want = bounds.expected(MVN_GRAD, x, grad, ones, **call)
+        assert bounds.compare((np.full(3, value, "f4"), np.full(1, value, "f4"), None), want).ok
+        grad = np.array([np.inf, 1, 1], "f4")
+        want = bounds.expected(MVN_GRAD, x, grad, ones, **call)
+        dx, dscale = (want.values[i].astype("f4") for i in (0, 1))
+        assert dscale[0] == -np.inf
+        dx[1] = value
+        assert bounds.compare((dx, dscale, None), want).ok
+        assert not bounds.compare((dx, -dscale, None), want).ok
+        dx[2] = 5
+        assert not bounds.compare((dx, dscale, None), want).ok
 
 
 def test_infinite_gradients_must_arrive() -> None:

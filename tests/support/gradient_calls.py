@@ -10,7 +10,11 @@ import harness
 from cudml import bounds, reference
 
 MVN_GRAD = "mean_variance_normalization_grad"
-GIVEN = {"linear": {"alpha": -1.5, "beta": 0.5}, "softplus": {"steepness": 2.0}}
+GIVEN = {
+    "linear": {"alpha": -1.5, "beta": 0.5},
+    "softplus": {"steepness": 2.0},
+    "elu": {"alpha": 2},
+}
 ACTIVATIONS = [None, *((name, GIVEN.get(name, {})) for name in reference.ACTIVATIONS)]
 
 

@@ -18,8 +18,10 @@ Parameters = list[float]
 
 UNROUNDED = ("identity", "relu", "thresholded_relu", "shrink")  # slopes 0 and 1
 STRAIGHT = (*UNROUNDED, "linear", "leaky_relu", "hard_sigmoid")
-# Where the slope of a smooth activation is largest or smallest, in units of the argument s*v.
+# Where the slope is largest or smallest beside infinity, in units of the argument s*v; that of the
+# elus is at the kink, from below.
 PEAKS = {
+    "elu": [0.0], "scaled_elu": [0.0],
     "sigmoid": [0.0], "tanh": [0.0], "scaled_tanh": [0.0], "softsign": [0.0],
     "gelu": [-math.sqrt(2), math.sqrt(2)], "swish": [-2.3993572805154676, 2.3993572805154676],
 }  # fmt: skip
