@@ -162,7 +162,7 @@ def plain_rules(ninja, folder, command, facts, levels=(), small=SMALL):
     ninja.rule("bindings", [*command, "-I.", *isystem, *facts, DEPENDENCIES])
     write_once(folder / "pybind11_parts.h", PYBIND11)
     ninja.precompile("bindings", "pybind11_parts.h")
-    for room in ("core", "choose", "ops", "directml"):
+    for room in ("core", "choose", "ops", "directml", "library"):
         for source in sources(room):
             ninja.compile("plans", source)
     for unit in united(folder, "bindings", sources("bindings"), BINDINGS_UNITS):

@@ -1,15 +1,9 @@
 // Places and streams of calls.
 #include "bindings/call.h"
 
-#include <functional>
-#include <string_view>
-
 #include "bindings/imported.h"
 #include "bindings/libraries.h"
 #include "bindings/text.h"
-#include "choose/path.h"
-#include "core/environment.h"
-#include "cpu/isa/backend.h"
 #include "cuda/backend.h"
 
 namespace cudml::bindings {
@@ -48,43 +42,8 @@ void* stream_of(const char* op, py::handle argument) {
 
 }  // namespace
 
-std::string name_of(Place place) { return place.is_cuda() ? join("cuda:", place.device) : "cpu"; }
-
-std::optional<Place> place_named(const std::string& name) {
-  constexpr size_t kPrefix = 5;  // "cuda:"
-  if (name == "cpu") return Place{};
-  if (name == "cuda") return Place{cuda::current_device()};
-  const bool is_numbered = name.size() > kPrefix && name.size() < kPrefix + 4 &&
-                           name.starts_with("cuda:") &&
-                           name.find_first_not_of("0123456789", kPrefix) == std::string::npos;
-  if (!is_numbered) return std::nullopt;
-  return Place{std::stoi(name.substr(kPrefix))};
-}
-
-namespace {
-
-/// A name in CUDML_KERNEL is a kernel's or a path's.
-void check_forced_name(const char* op, std::string_view name) {
-  if (name.empty()) return;
-  const std::string names = cuda::kernel_names() + ", " + cpu::path_names();
-  const bool is_known =
-      name.find(',') == name.npos && (", " + names + ",").find(join(", ", name, ",")) != name.npos;
-  if (!is_known) refuse_variable(op, "CUDML_KERNEL", name, "it must be one of " + names);
-}
-
-}  // namespace
-
-uint64_t check_environment(const char* op) {
-  environment(op);
-  const std::string_view name = choose::forced_name();
-  check_forced_name(op, name);
-  return std::hash<std::string_view>()(name);
-}
-
-uint64_t forced_kernel_now() { return std::hash<std::string_view>()(choose::forced_name()); }
-
 Call::Call(const char* op_name, py::handle stream)
-    : op(op_name), forced_kernel(check_environment(op)), stream_argument_(stream) {}
+    : op(op_name), forced_kernel(library::check_environment(op)), stream_argument_(stream) {}
 
 Call::Call(const char* op_name, py::handle stream, Place where)
     : op(op_name), place(where), stream_argument_(stream), is_settled_(true) {}
@@ -100,7 +59,7 @@ void Call::explain_for(py::handle device) {
         "; no device and no architecture has such a name");
   is_place_forced = true;
   try {
-    const auto known = place_named(device_name);
+    const auto known = library::place_named(device_name);
     if (known && known->is_cuda()) situation = cuda::situation_of_device(known->device);
     if (known) device_name = name_of(*known);
     if (!known) situation = cuda::situation_of_architecture(op, device_name);

@@ -9,30 +9,14 @@
 
 #include "bindings/memory.h"
 #include "cuda/choose.h"
+#include "library/environment.h"
+#include "library/place.h"
 
 namespace cudml::bindings {
 
 namespace py = pybind11;
 
-/// Where arrays live and work is done.
-struct Place {
-  int device = -1;  // a CUDA device's number, or -1 for the CPU
-
-  bool is_cuda() const { return device >= 0; }
-  bool operator==(const Place&) const = default;
-};
-std::string name_of(Place place);  // "cpu", "cuda:1"
-
-/// The place called "cpu", "cuda" (the current device) or "cuda:<number>"; nothing else has a
-/// place. Throws cuda::Error where CUDA is asked for and there is none.
-std::optional<Place> place_named(const std::string& name);
-
-/// Refuses what is out of range in the variables CUDML_… of the environment; `op` begins the
-/// refusal. CUDML_KERNEL is read anew; its hash, which tells plans apart, is returned.
-uint64_t check_environment(const char* op);
-
-/// The hash of CUDML_KERNEL as it is now.
-uint64_t forced_kernel_now();
+using library::Place;
 
 /// The first array settles the place, and with it the stream; every other one must agree.
 class Call {

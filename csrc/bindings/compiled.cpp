@@ -2,7 +2,6 @@
 #include "bindings/compiled.h"
 
 #include <utility>
-#include <variant>
 
 #include "bindings/arguments.h"
 #include "bindings/exchange.h"
@@ -15,8 +14,6 @@ namespace cudml::bindings {
 namespace {
 
 using directml::Tensor;
-
-constexpr uintptr_t kWorkspaceAlignment = 64;  // of a compiled operator's own on the CPU
 
 /// The strides of an array must be the descriptor's wherever there is more than one element.
 void check_strides(const char* op, const Tensor& tensor, const Array& array, py::handle object) {
@@ -63,13 +60,11 @@ constexpr const char* kOutputNames[] = {"out[0]", "out[1]"};
 }  // namespace
 
 CompiledOperator::Slot::Slot(const Tensor& of)
-    : tensor(&of), dtype(numpy_dtype(of.desc.dtype)), span(0), is_output(of.is_output) {
+    : tensor(&of), dtype(numpy_dtype(of.desc.dtype)), is_output(of.is_output) {
   const auto item = int64_t(size_of(of.desc.dtype));
-  span = uintptr_t(item);
   for (int d = 0; d < of.desc.rank(); ++d) {
     sizes[d] = of.desc.sizes[d];
     strides[d] = of.desc.strides[d] * item;
-    span += uintptr_t((sizes[d] - 1) * strides[d]);
   }
 }
 
@@ -90,18 +85,14 @@ void* CompiledOperator::Slot::address_in(PyObject* object) const {
   return (array->flags & wanted) == wanted ? array->data : nullptr;
 }
 
-CompiledOperator::CompiledOperator(std::shared_ptr<const directml::Lowered> lowered, Place place)
-    : lowered_(std::move(lowered)), place_(place), program_(lowered_->op, lowered_->plan, place) {
-  for (const Tensor& tensor : lowered_->tensors)
-    if (tensor.present) (tensor.is_output ? outputs_ : inputs_).emplace_back(tensor);
-  if (!place_.is_cuda()) return;
-  program_.load_kernels();
-  const cuda::DeviceGuard guard(place_.device);
-  device_memory_ = cuda::OwnedMemory(workspace_bytes());
+CompiledOperator::CompiledOperator(std::unique_ptr<library::Compiled> compiled)
+    : compiled_(std::move(compiled)), place_(compiled_->place()) {
+  for (const auto& slot : compiled_->inputs()) inputs_.emplace_back(*slot.tensor);
+  for (const auto& slot : compiled_->outputs()) outputs_.emplace_back(*slot.tensor);
 }
 
 std::string CompiledOperator::repr() const {
-  std::string text = join("<cudml.CompiledOperator ", lowered_->op, " on ", name_of(place_), ":");
+  std::string text = join("<cudml.CompiledOperator ", op(), " on ", name_of(place_), ":");
   for (const auto* slots : {&inputs_, &outputs_})
     for (const Slot& slot : *slots)
       text += join(' ', slot.tensor->field, ' ', name_of(slot.tensor->desc.dtype),
@@ -111,16 +102,9 @@ std::string CompiledOperator::repr() const {
 
 py::object CompiledOperator::explain() const {
   const py::object none = py::none();
-  Call call(lowered_->op, none, place_);
-  call.is_explained = true;
-  call.is_place_forced = true;
-  call.device_name = name_of(place_);
-  if (place_.is_cuda()) call.situation = program_.situation();
-  if (const auto* desc = std::get_if<PoolDesc>(&lowered_->desc)) call.pooled_axes = &desc->axes;
-  if (const auto* desc = std::get_if<PoolGradDesc>(&lowered_->desc))
-    call.pooled_axes = &desc->forward.axes;
-  return std::visit([&](const auto& plan) { return explained(call, plan, Operands{}); },
-                    lowered_->plan);
+  Call call(op(), none, place_);
+  call.pooled_axes = compiled_->pooled_axes();
+  return to_python(call, compiled_->explain());
 }
 
 std::vector<Array> CompiledOperator::read_inputs(Call& call,
@@ -155,8 +139,8 @@ std::vector<Array> CompiledOperator::read_outputs(Call& call, py::handle out) co
 void CompiledOperator::check_overlap(const std::vector<Array>& inputs,
                                      const std::vector<Array>& outputs,
                                      const Workspace& workspace) const {
-  const char* op = lowered_->op;
-  const bool in_place = std::holds_alternative<MvnDesc>(lowered_->desc);
+  const char* op = compiled_->op();
+  const bool in_place = compiled_->may_be_in_place();
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (!outputs[o].keep) continue;
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -175,72 +159,8 @@ void CompiledOperator::check_overlap(const std::vector<Array>& inputs,
                      inputs[i].footprint);
 }
 
-/// Which tensor the descriptor's inputs and outputs are to the plan.
-Operands CompiledOperator::operands_of(std::span<void* const> inputs,
-                                       std::span<void* const> outputs) const {
-  Operands o;
-  o.x = inputs[0];
-  o.y = outputs[0];
-  if (outputs.size() > 1) o.indices = outputs[1];
-  if (const auto* plan = std::get_if<PoolGradPlan>(&lowered_->plan)) {
-    o.second = inputs.back();
-    if (plan->forward.kind != PoolKind::max) o.x = nullptr;
-  } else if (const auto* plan = std::get_if<MvnPlan>(&lowered_->plan)) {
-    if (plan->has_scale) o.second = inputs[1];
-    if (plan->has_bias) o.third = inputs.back();
-  }
-  return o;
-}
-
-namespace {
-
-/// The caller's workspace for one call, or the operator's own. On a GPU calls share that in turn;
-/// on the CPU one that finds it taken, perhaps by a thread that a fork has left behind, brings its
-/// own.
-class CallScratch : public Scratch {
- public:
-  CallScratch(void* given, std::mutex& own, HostMemory& memory, cuda::OwnedMemory& device)
-      : given_(given), lock_(own, std::defer_lock), memory_(memory), device_(device) {}
-
-  void* begin(int64_t bytes, void* stream) override {
-    if (given_) return given_;
-    if (device_.data()) {
-      lock_.lock();
-      device_.enter(stream);
-      return device_.data();
-    }
-    HostMemory& memory = lock_.try_lock() ? memory_ : extra_;
-    if (!memory) memory.reset(new std::byte[size_t(bytes) + kWorkspaceAlignment]);
-    const auto address = reinterpret_cast<uintptr_t>(memory.get());
-    return reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) &
-                                   ~(kWorkspaceAlignment - 1));
-  }
-  void end(void* stream) override {
-    if (!given_ && device_.data()) device_.leave(stream);
-  }
-  void release() noexcept override {
-    if (lock_.owns_lock()) lock_.unlock();
-  }
-
- private:
-  void* given_;
-  std::unique_lock<std::mutex> lock_;
-  HostMemory& memory_;
-  HostMemory extra_;
-  cuda::OwnedMemory& device_;
-};
-
-}  // namespace
-
 void CompiledOperator::run(const Call& call, const Operands& operands, void* workspace) {
-  if (is_logging()) {
-    std::vector<NamedTensor> tensors;
-    for (const auto* slots : {&inputs_, &outputs_})
-      for (const Slot& slot : *slots) tensors.push_back({slot.tensor->field, &slot.tensor->desc});
-    program_.log(call, operands, tensors);
-  }
-  CallScratch scratch(workspace, own_workspace_, memory_, device_memory_);
-  program_.run(call, operands, scratch);
+  run_unlocked(compiled_->program(), [&] { compiled_->run(operands, workspace, call.stream); });
 }
 
 void CompiledOperator::allocate(Call& call, const std::vector<Array>& inputs,
@@ -279,9 +199,9 @@ bool are_ready(std::span<PyObject* const> inputs, std::span<PyObject* const> out
 /// among them, and apart from each other. Everything else is looked at carefully.
 bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operands) const {
   if (place_.is_cuda() || !arguments.workspace.is_none() || !arguments.stream.is_none() ||
-      arguments.out.is_none() || arguments.inputs.size() != inputs_.size() || is_logging())
+      arguments.out.is_none() || arguments.inputs.size() != inputs_.size() || library::is_logging())
     return false;
-  void *inputs[kMostInputs], *outputs[kMostOutputs];
+  void *inputs[library::kMostInputs], *outputs[library::kMostOutputs];
   PyTypeObject* const type = Py_TYPE(arguments.inputs[0]);  // of one library
   PyObject* const out = arguments.out.ptr();
   const bool is_pair = PyTuple_CheckExact(out);
@@ -299,16 +219,8 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
     if (!(inputs[i] = inputs_[i].address_in(arguments.inputs[i]))) return false;
   for (size_t o = 0; o < outputs_.size(); ++o)
     if (!(outputs[o] = outputs_[o].address_in(outs[o]))) return false;
-  const auto are_apart = [](const Slot& a, void* at_a, const Slot& b, void* at_b) {
-    const auto p = reinterpret_cast<uintptr_t>(at_a), q = reinterpret_cast<uintptr_t>(at_b);
-    return p + a.span <= q || q + b.span <= p;
-  };
-  for (size_t o = 0; o < outputs_.size(); ++o) {
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (!are_apart(outputs_[o], outputs[o], inputs_[i], inputs[i])) return false;
-    if (o > 0 && !are_apart(outputs_[o], outputs[o], outputs_[0], outputs[0])) return false;
-  }
-  operands = operands_of({inputs, inputs_.size()}, {outputs, outputs_.size()});
+  if (!compiled_->are_apart(inputs, outputs)) return false;
+  operands = compiled_->operands_of(inputs, outputs);
   return true;
 }
 
@@ -326,7 +238,7 @@ void CompiledOperator::make_ready(Call& call, std::vector<Array>& inputs,
   tell_used(call, used);
   for (size_t i = 0; i < inputs.size(); ++i)
     make_copy(op(), inputs_[i].tensor->field, kInputNames[i], inputs[i]);
-  if (program_.lets_others_run()) {
+  if (lets_others_run(compiled_->program())) {
     for (const std::vector<Array>* arrays : {&std::as_const(inputs), &outputs})
       for (const Array& array : *arrays) pins.add(array.keep);
     workspace.pin(pins);
@@ -356,10 +268,10 @@ py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
   allocate(call, inputs, outputs);
   Pins pins;
   make_ready(call, inputs, outputs, is_given, workspace, pins);
-  void *from[kMostInputs], *to[kMostOutputs];
+  void *from[library::kMostInputs], *to[library::kMostOutputs];
   for (size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i].view.data;
   for (size_t o = 0; o < outputs.size(); ++o) to[o] = outputs[o].view.data;
-  run(call, operands_of({from, inputs.size()}, {to, outputs.size()}), workspace.data());
+  run(call, compiled_->operands_of(from, to), workspace.data());
   if (!arguments.out.is_none()) return py::reinterpret_borrow<py::object>(arguments.out);
   const py::object y = finished(call, outputs[0]);
   return outputs.size() == 1 ? y : py::make_tuple(y, finished(call, outputs[1]));
@@ -380,7 +292,7 @@ void pin(const CallArguments& arguments, Pins& pins) {
 py::object CompiledOperator::call(const CallArguments& arguments) {
   Operands operands;
   Pins pins;
-  if (program_.lets_others_run() && !place_.is_cuda()) pin(arguments, pins);
+  if (lets_others_run(compiled_->program()) && !place_.is_cuda()) pin(arguments, pins);
   if (!is_plain(arguments, operands)) return call_carefully(arguments);
   run(Call(op(), arguments.stream, place_), operands, nullptr);
   return py::reinterpret_borrow<py::object>(arguments.out);

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
-#include <cstddef>
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,7 +11,7 @@
 #include "bindings/arrays.h"
 #include "bindings/run.h"
 #include "bindings/workspace.h"
-#include "directml/lower.h"
+#include "library/compiled.h"
 
 namespace cudml::bindings {
 
@@ -23,28 +21,23 @@ struct CallArguments {
   py::handle out, workspace, stream;
 };
 
-using HostMemory = std::unique_ptr<std::byte[]>;
-
 /// May be called from any number of threads.
 class CompiledOperator {
  public:
-  CompiledOperator(std::shared_ptr<const directml::Lowered> lowered, Place place);
+  explicit CompiledOperator(std::unique_ptr<library::Compiled> compiled);
 
-  const char* op() const { return lowered_->op; }
-  int64_t workspace_bytes() const { return program_.workspace_bytes(); }
+  const char* op() const { return compiled_->op(); }
+  int64_t workspace_bytes() const { return compiled_->workspace_bytes(); }
   std::string repr() const;
   py::object explain() const;
   py::object call(const CallArguments& arguments);
 
  private:
-  static constexpr size_t kMostInputs = 3, kMostOutputs = 2;
-
   /// A tensor of the descriptor, and how a NumPy array of exactly its kind looks.
   struct Slot {
     const directml::Tensor* tensor;
     py::object dtype;
     Py_intptr_t sizes[kMaxRank], strides[kMaxRank];  // in bytes
-    uintptr_t span;  // bytes from the first element to the end of the last
     bool is_output;
 
     explicit Slot(const directml::Tensor& tensor);
@@ -57,19 +50,14 @@ class CompiledOperator {
   void allocate(Call& call, const std::vector<Array>& inputs, std::vector<Array>& outputs) const;
   void check_overlap(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
                      const Workspace& workspace) const;
-  Operands operands_of(std::span<void* const> inputs, std::span<void* const> outputs) const;
   void run(const Call& call, const Operands& operands, void* workspace);
   void make_ready(Call& call, std::vector<Array>& inputs, const std::vector<Array>& outputs,
                   bool are_outputs_given, const Workspace& workspace, Pins& pins) const;
   py::object call_carefully(const CallArguments& arguments);
 
-  std::shared_ptr<const directml::Lowered> lowered_;
+  std::unique_ptr<library::Compiled> compiled_;
   Place place_;
-  Program program_;
   std::vector<Slot> inputs_, outputs_;
-  std::mutex own_workspace_;
-  HostMemory memory_;  // behind the workspace of callers who bring none
-  cuda::OwnedMemory device_memory_;
 };
 
 /// The Python type of compiled operators.

@@ -9,8 +9,7 @@
 #include "bindings/raise.h"
 #include "bindings/text.h"
 #include "core/float_state.h"
-#include "cuda/device.h"
-#include "directml/lower.h"
+#include "library/operator.h"
 
 namespace cudml::bindings {
 namespace {
@@ -18,11 +17,10 @@ namespace {
 using directml::Lowered;
 
 std::shared_ptr<const Lowered> lower(const py::object& desc, const py::object& level) {
-  const FloatState state;  // numbers of the descriptor are rounded here
+  const FloatState state;  // Python's numbers are rounded here
   DescriptorArena arena;
   const DML_OPERATOR_DESC operator_desc = arena.operator_desc(desc);
-  return std::make_shared<const Lowered>(
-      directml::lower(operator_desc, DML_FEATURE_LEVEL(py::cast<int>(py::int_(level)))));
+  return library::make_operator(operator_desc, DML_FEATURE_LEVEL(py::cast<int>(py::int_(level))));
 }
 
 py::object compile(const std::shared_ptr<const Lowered>& lowered, const py::object& device) {
@@ -31,14 +29,7 @@ py::object compile(const std::shared_ptr<const Lowered>& lowered, const py::obje
   const auto name = utf8(device);
   check(shown(name) == name, lowered->op, ": device is ", text_of(device),
         "; it must be \"cpu\", \"cuda\" or \"cuda:<number>\"");
-  try {
-    const auto place = place_named(name);
-    check(place.has_value(), lowered->op, ": device is \"", name,
-          "\"; it must be \"cpu\", \"cuda\" or \"cuda:<number>\"");
-    return to_python(std::make_shared<CompiledOperator>(lowered, *place));
-  } catch (const cuda::Error& error) {
-    throw error.prefixed(join(lowered->op, ": device is \"", name, "\"; "));
-  }
+  return to_python(std::make_shared<CompiledOperator>(library::compile(lowered, name)));
 }
 
 PyObject* lowered_describe(PyObject* self, PyObject*) {

@@ -1,12 +1,10 @@
-// Explanations, the log and the kernel lists.
+// Explanations and the kernel lists.
 #include "bindings/explain.h"
 
-#include <cstdio>
 #include <sstream>
 #include <vector>
 
 #include "bindings/text.h"
-#include "core/environment.h"
 #include "cpu/isa/backend.h"
 
 namespace cudml::bindings {
@@ -70,36 +68,16 @@ py::list paths_of(Family family) {
 }  // namespace
 
 template <class Plan>
-Explanation explain_cpu(const Plan& plan, const cpu::Path<Plan>& path) {
-  return {path.name, cpu::reason(plan, path), plan.compulsory_bytes(), cpu_workspace_bytes(plan),
-          std::nullopt};
-}
-
-template <class Plan>
-Explanation explain_cuda(const Plan& plan, const cuda::Situation& situation,
-                         const cuda::Choice& choice) {
-  return {choice.name, cuda::reason(plan, situation, choice), plan.compulsory_bytes(),
-          choice.geometry.workspace_bytes, choice.geometry};
-}
-
-template <class Plan>
 py::object explained(const Call& call, const Plan& plan, const Operands& operands) {
   if (!call.situation && !call.place.is_cuda())
-    return to_python(call, explain_cpu(plan, cpu::choose(call.op, plan)));
+    return to_python(call, library::explain_cpu(plan, cpu::choose(call.op, plan)));
   cuda::Situation situation =
       call.situation ? *call.situation : cuda::situation_of_device(call.place.device);
   situation.alignment = operands.alignment();
-  return to_python(call, explain_cuda(plan, situation, cuda::choose(call.op, plan, situation)));
+  return to_python(call,
+                   library::explain_cuda(plan, situation, cuda::choose(call.op, plan, situation)));
 }
 
-template Explanation explain_cpu(const PoolPlan&, const cpu::Path<PoolPlan>&);
-template Explanation explain_cpu(const PoolGradPlan&, const cpu::Path<PoolGradPlan>&);
-template Explanation explain_cpu(const PadPlan&, const cpu::Path<PadPlan>&);
-template Explanation explain_cpu(const MvnPlan&, const cpu::Path<MvnPlan>&);
-template Explanation explain_cuda(const PoolPlan&, const cuda::Situation&, const cuda::Choice&);
-template Explanation explain_cuda(const PoolGradPlan&, const cuda::Situation&, const cuda::Choice&);
-template Explanation explain_cuda(const PadPlan&, const cuda::Situation&, const cuda::Choice&);
-template Explanation explain_cuda(const MvnPlan&, const cuda::Situation&, const cuda::Choice&);
 template py::object explained(const Call&, const PoolPlan&, const Operands&);
 template py::object explained(const Call&, const PoolGradPlan&, const Operands&);
 template py::object explained(const Call&, const PadPlan&, const Operands&);
@@ -119,24 +97,6 @@ py::object to_python(const Call& call, const Explanation& e) {
   return py::module_::import("cudml._explain")
       .attr("Explanation")(call.op, device, e.kernel, e.reason, e.bytes, e.workspace_bytes, grid,
                            block, shared, pooled);
-}
-
-bool is_logging() { return environment().is_logging; }
-
-void log_call(const Call& call, const Explanation& e, NamedTensors tensors) {
-  std::ostringstream line;
-  line << "cudml: " << call.op;
-  for (const NamedTensor& t : tensors)
-    line << ' ' << t.field << '=' << name_of(t.desc->dtype) << t.desc->sizes << "strides"
-         << t.desc->strides;
-  line << " device=" << name_of(call.place) << " stream=";
-  if (call.place.is_cuda())
-    line << "0x" << std::hex << reinterpret_cast<uintptr_t>(call.stream) << std::dec;
-  else
-    line << "none";
-  line << " kernel=" << e.kernel << " bytes=" << e.bytes << " reason=\"" << e.reason << "\"\n";
-  const std::string text = line.str();
-  std::fwrite(text.data(), 1, text.size(), stderr);  // at once: threads' lines must not mix
 }
 
 py::list kernels(const py::object& family, const py::object& device) {

@@ -46,7 +46,7 @@ std::shared_ptr<const PlannedCall> Invocation::keep(const Program::Plan& plan) c
   auto planned = std::make_shared<const PlannedCall>(PlannedCall{
       Program(call_.op, plan, call_.place), {outputs_[0].array.view, outputs_[1].array.view}});
   // Python code of an argument, or another thread, may have forced another kernel meanwhile.
-  if (forced_kernel_now() == call_.forced_kernel) keep_plan(key_, planned);
+  if (library::forced_kernel_now() == call_.forced_kernel) keep_plan(key_, planned);
   return planned;
 }
 
@@ -97,7 +97,7 @@ void Invocation::make_ready(const Program& program, Pins& pins) {
   tell_used(call_, {used, count});
   for (const NamedInput& input : inputs_)
     if (input.array) make_copy(call_.op, input.field, input.name, *input.array);
-  if (program.lets_others_run()) {
+  if (lets_others_run(program)) {
     for (const NamedInput& input : inputs_)
       if (input.array) pins.add(input.array->keep);
     for (int o = 0; o < output_count_; ++o) pins.add(outputs_[o].array.keep);
@@ -119,7 +119,8 @@ void Invocation::log(const PlannedCall& planned) const {
     if (input.array) tensors[count++] = {input.field, &input.array->view};
   for (int o = 0; o < output_count_; ++o)
     tensors[count++] = {outputs_[o].field, &outputs_[o].array.view};
-  planned.program.log(call_, operands(), NamedTensors(tensors, count));
+  library::log_call(call_.op, call_.place, call_.stream, planned.program.explain(operands()),
+                    NamedTensors(tensors, count));
 }
 
 py::object Invocation::run_planned(const PlannedCall& planned, py::handle out) {
@@ -127,8 +128,8 @@ py::object Invocation::run_planned(const PlannedCall& planned, py::handle out) {
   allocate(planned);
   Pins pins;
   make_ready(planned.program, pins);
-  if (is_logging()) log(planned);
-  planned.program.run(call_, operands());
+  if (library::is_logging()) log(planned);
+  bindings::run(planned.program, call_, operands());
   if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);
   py::object y = finished(call_, outputs_[0].array);
   if (output_count_ == 1) return y;

@@ -97,12 +97,12 @@ py::dict build_info() {
 }
 
 int get_num_threads() {
-  check_environment("get_num_threads");
+  library::check_environment("get_num_threads");
   return cpu::num_threads();
 }
 
 void set_num_threads(const py::object& n) {
-  check_environment("set_num_threads");
+  library::check_environment("set_num_threads");
   cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMaxThreads})));
 }
 
@@ -130,7 +130,8 @@ PYBIND11_MODULE(CUDML_INNER_MODULE, module) {
   bind_directml(module);
   bind_exporter(module);
   module.def("build_info", &build_info);
-  module.def("check_environment", [](const std::string& op) { check_environment(op.c_str()); });
+  module.def("check_environment",
+             [](const std::string& op) { library::check_environment(op.c_str()); });
   module.def("get_num_threads", &get_num_threads);
   module.def("set_num_threads", &set_num_threads);
   module.def("clear_cache", &clear_plans);

@@ -8,12 +8,10 @@
 #include "bindings/imported.h"
 #include "bindings/libraries.h"
 #include "core/check.h"
+#include "library/compiled.h"
 
 namespace cudml::bindings {
 namespace {
-
-constexpr uintptr_t kCpuAlignment = 8;     // it holds indices
-constexpr uintptr_t kCudaAlignment = 256;  // what device allocations have
 
 constexpr const char* kChanged =
     ": workspace has been changed by Python code that ran while the call read its arguments";
@@ -73,11 +71,12 @@ void Workspace::take_buffer(Call& call, py::handle object, int64_t bytes) {
   }
   const auto given = buffer_.len;
   const auto address = reinterpret_cast<uintptr_t>(buffer_.buf);
-  is_buffer_held_ = given >= bytes && address % kCpuAlignment == 0;
+  const uintptr_t alignment = library::workspace_alignment(call.place);
+  is_buffer_held_ = given >= bytes && address % alignment == 0;
   if (!is_buffer_held_) PyBuffer_Release(&buffer_);
   check(given >= bytes, op, ": workspace has ", given, " bytes; it must have at least ", bytes);
   check(is_buffer_held_, op, ": workspace starts at an odd address; it must be a multiple of ",
-        kCpuAlignment);
+        alignment);
   data_ = buffer_.buf;
   bytes_ = given;
   if (py::isinstance<py::array>(object))
@@ -114,7 +113,7 @@ void Workspace::take_array(Call& call, py::handle object, int64_t bytes) {
   bytes_ = count(array_.view.sizes) * int64_t(size_of(array_.view.dtype));
   check(bytes_ >= bytes, op, ": workspace has ", bytes_, " bytes; it must have at least ", bytes);
   data_ = array_.view.data;
-  const uintptr_t alignment = call.place.is_cuda() ? kCudaAlignment : kCpuAlignment;
+  const uintptr_t alignment = library::workspace_alignment(call.place);
   check(reinterpret_cast<uintptr_t>(data_) % alignment == 0, op,
         ": workspace starts at an odd address; it must be a multiple of ", alignment);
 }

@@ -1,0 +1,14 @@
+// Operators from descriptors, whatever the caller's rounding mode.
+#include "library/operator.h"
+
+#include "core/float_state.h"
+
+namespace cudml::library {
+
+std::shared_ptr<const Operator> make_operator(const DML_OPERATOR_DESC& desc,
+                                              DML_FEATURE_LEVEL level) {
+  const FloatState state;  // numbers of the descriptor are rounded here
+  return std::make_shared<const Operator>(directml::lower(desc, level));
+}
+
+}  // namespace cudml::library

@@ -1,0 +1,17 @@
+// An operator of a DirectML descriptor, checked and lowered: what every way into the library makes
+// of a descriptor.
+#pragma once
+
+#include <memory>
+
+#include "directml/lower.h"
+
+namespace cudml::library {
+
+using Operator = directml::Lowered;
+
+/// Throws what `directml::lower` throws. Nothing of the descriptor is kept.
+std::shared_ptr<const Operator> make_operator(const DML_OPERATOR_DESC& desc,
+                                              DML_FEATURE_LEVEL level = DML_FEATURE_LEVEL_6_4);
+
+}  // namespace cudml::library
