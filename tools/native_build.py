@@ -22,7 +22,7 @@ from build_needs import check_tools, compiler
 
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
-COMMON = ["-std=c++20", f"-I{CSRC}"]
+COMMON = ["-std=c++20", f"-I{CSRC}", f"-I{ROOT / 'include'}"]
 WARNED = [
     *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "directml/DirectML.h"
+#include "cudml/DirectML.h"
 #include "ops/mvn.h"
 #include "ops/pad.h"
 #include "ops/pool.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "directml/DirectML.h"
+#include "cudml/DirectML.h"
 #include "math/activation.h"
 
 namespace cudml::directml {

@@ -17,7 +17,7 @@ from directml_support import tensor
 from folders import ROOT
 from harness import data, refused
 
-HEADER = (ROOT / "csrc" / "directml" / "DirectML.h").read_text()
+HEADER = (ROOT / "include" / "cudml" / "DirectML.h").read_text()
 GEOMETRY = (
     "UINT DimensionCount, const UINT* Strides, const UINT* WindowSize, "
     "const UINT* StartPadding, const UINT* EndPadding"
@@ -38,7 +38,7 @@ STRUCTS = {
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_fields_and_their_types(name: str) -> None:
-    body = re.search(rf"struct DML_{name}_OPERATOR_DESC \{{(.*?)\}};", HEADER, re.DOTALL)
+    body = re.search(rf"struct DML_{name}_OPERATOR_DESC \{{(.*?)\}}", HEADER, re.DOTALL)
     assert body
     members = [m.strip() for m in re.sub(r"//.*", "", body[1]).split(";") if m.strip()]
     wanted = [f if " " in f else f"const DML_TENSOR_DESC* {f}" for f in STRUCTS[name].split(", ")]

@@ -31,7 +31,7 @@ static_assert((DML_TENSOR_FLAG_OWNED_BY_DML ^ DML_TENSOR_FLAG_NONE) == 1);
 
 
 def compiler() -> list[str]:
-    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/csrc/directml"]
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include/cudml"]
     return [*os.environ.get("CXX", "c++").split(), *flags]
 
 
@@ -43,7 +43,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[s
     sources = [str(f) for folder in folders for f in sorted((ROOT / "csrc" / folder).glob("*.cpp"))]
     main = str(ROOT / "tests" / "directml" / "program.cpp")
     subprocess.run(
-        [*compiler(), f"-I{ROOT}/csrc", main, *sources, "-o", str(program)], check=True, timeout=300
+        [*compiler(), f"-I{ROOT}/csrc", f"-I{ROOT}/include", main, *sources, "-o", str(program)], check=True, timeout=300
     )
     text = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     lowered, refusals = text.split("refused:\n")
@@ -173,9 +173,9 @@ def test_header_stands_alone(standard: str, tmp_path: Path) -> None:
 
 
 def test_the_classes_are_all_there() -> None:
-    header = (ROOT / "csrc" / "directml" / "DirectML.h").read_text()
-    header += (ROOT / "csrc" / "directml" / "DirectMLActivations.h").read_text()
-    structs = re.findall(r"^struct (DML_\w+_OPERATOR_DESC) \{", header, re.MULTILINE)
+    header = (ROOT / "include" / "cudml" / "DirectML.h").read_text()
+    header += (ROOT / "include" / "cudml" / "DirectMLActivations.h").read_text()
+    structs = re.findall(r"^typedef struct (DML_\w+_OPERATOR_DESC) \{", header, re.MULTILINE)
     known = {name for name in vars(directml) if name.endswith("OperatorDesc")} - {"OperatorDesc"}
     found = set()
     for struct in structs:

@@ -1,8 +1,9 @@
 // DirectML's descriptor structs for pooling, padding and mean-variance normalization: same names,
 // field order, types and enum values, so that code that fills them in for DirectML compiles here.
+// C11 and C++17.
 #pragma once
 
-#include <cstdint>
+#include <stdint.h>
 
 typedef int32_t INT;
 typedef uint32_t UINT;
@@ -19,6 +20,13 @@ typedef float FLOAT;
 typedef double DOUBLE;
 typedef int32_t BOOL;  // any non-zero value is true
 
+// Enumerations have the size of an INT in C and in C++.
+#ifdef __cplusplus
+#define CUDML_INT_ENUM : INT
+#else
+#define CUDML_INT_ENUM
+#endif
+
 #ifndef TRUE
 #define TRUE 1
 #endif
@@ -26,13 +34,13 @@ typedef int32_t BOOL;  // any non-zero value is true
 #define FALSE 0
 #endif
 
-inline constexpr UINT DML_TENSOR_DIMENSION_COUNT_MAX = 5;   // before feature level 3_0
-inline constexpr UINT DML_TENSOR_DIMENSION_COUNT_MAX1 = 8;  // from 3_0 on
-inline constexpr UINT DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16;
-inline constexpr UINT DML_TEMPORARY_BUFFER_ALIGNMENT = 256;
-inline constexpr UINT DML_PERSISTENT_BUFFER_ALIGNMENT = 256;
+#define DML_TENSOR_DIMENSION_COUNT_MAX 5u   // before feature level 3_0
+#define DML_TENSOR_DIMENSION_COUNT_MAX1 8u  // from 3_0 on
+#define DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT 16u
+#define DML_TEMPORARY_BUFFER_ALIGNMENT 256u
+#define DML_PERSISTENT_BUFFER_ALIGNMENT 256u
 
-enum DML_FEATURE_LEVEL : INT {
+typedef enum DML_FEATURE_LEVEL CUDML_INT_ENUM {
   DML_FEATURE_LEVEL_1_0 = 0x1000,
   DML_FEATURE_LEVEL_2_0 = 0x2000,
   DML_FEATURE_LEVEL_2_1 = 0x2100,
@@ -48,9 +56,9 @@ enum DML_FEATURE_LEVEL : INT {
   DML_FEATURE_LEVEL_6_2 = 0x6200,
   DML_FEATURE_LEVEL_6_3 = 0x6300,
   DML_FEATURE_LEVEL_6_4 = 0x6400,
-};
+} DML_FEATURE_LEVEL;
 
-enum DML_TENSOR_DATA_TYPE : INT {
+typedef enum DML_TENSOR_DATA_TYPE CUDML_INT_ENUM {
   DML_TENSOR_DATA_TYPE_UNKNOWN = 0,
   DML_TENSOR_DATA_TYPE_FLOAT32 = 1,
   DML_TENSOR_DATA_TYPE_FLOAT16 = 2,
@@ -65,18 +73,19 @@ enum DML_TENSOR_DATA_TYPE : INT {
   DML_TENSOR_DATA_TYPE_INT64 = 11,
   DML_TENSOR_DATA_TYPE_UINT4 = 12,
   DML_TENSOR_DATA_TYPE_INT4 = 13,
-};
+} DML_TENSOR_DATA_TYPE;
 
-enum DML_TENSOR_TYPE : INT {
+typedef enum DML_TENSOR_TYPE CUDML_INT_ENUM {
   DML_TENSOR_TYPE_INVALID = 0,
   DML_TENSOR_TYPE_BUFFER = 1,
-};
+} DML_TENSOR_TYPE;
 
-enum DML_TENSOR_FLAGS : INT {
+typedef enum DML_TENSOR_FLAGS CUDML_INT_ENUM {
   DML_TENSOR_FLAG_NONE = 0x0,
   DML_TENSOR_FLAG_OWNED_BY_DML = 0x1,
-};
+} DML_TENSOR_FLAGS;
 
+#ifdef __cplusplus
 constexpr DML_TENSOR_FLAGS operator|(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
   return DML_TENSOR_FLAGS(INT(a) | INT(b));
 }
@@ -96,17 +105,18 @@ constexpr DML_TENSOR_FLAGS& operator&=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) 
 constexpr DML_TENSOR_FLAGS& operator^=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) {
   return a = a ^ b;
 }
+#endif
 
-enum DML_PADDING_MODE : INT {
+typedef enum DML_PADDING_MODE CUDML_INT_ENUM {
   DML_PADDING_MODE_CONSTANT = 0,
   DML_PADDING_MODE_EDGE = 1,
   DML_PADDING_MODE_REFLECTION = 2,
   DML_PADDING_MODE_SYMMETRIC = 3,
   DML_PADDING_MODE_WRAP = 4,
-};
+} DML_PADDING_MODE;
 
 // The numbers are this library's own; a program only uses the names.
-enum DML_OPERATOR_TYPE : INT {
+typedef enum DML_OPERATOR_TYPE CUDML_INT_ENUM {
   DML_OPERATOR_INVALID,
   DML_OPERATOR_MAX_POOLING,
   DML_OPERATOR_MAX_POOLING1,
@@ -150,11 +160,11 @@ enum DML_OPERATOR_TYPE : INT {
   DML_OPERATOR_ACTIVATION_SOFTMAX1,
   DML_OPERATOR_ACTIVATION_SWISH,
   DML_OPERATOR_ELEMENT_WISE_CLIP,
-};
+} DML_OPERATOR_TYPE;
 
 /// A tensor in a buffer. Sizes and Strides count elements, outermost dimension first; null Strides
 /// mean packed row-major.
-struct DML_BUFFER_TENSOR_DESC {
+typedef struct DML_BUFFER_TENSOR_DESC {
   DML_TENSOR_DATA_TYPE DataType;
   DML_TENSOR_FLAGS Flags;
   UINT DimensionCount;
@@ -162,23 +172,23 @@ struct DML_BUFFER_TENSOR_DESC {
   const UINT* Strides;
   UINT64 TotalTensorSizeInBytes;
   UINT GuaranteedBaseOffsetAlignment;
-};
+} DML_BUFFER_TENSOR_DESC;
 
 /// Points to the struct that Type names. Optional tensors are absent where the pointer to this
 /// struct is null or Type is INVALID.
-struct DML_TENSOR_DESC {
+typedef struct DML_TENSOR_DESC {
   DML_TENSOR_TYPE Type;
   const void* Desc;
-};
+} DML_TENSOR_DESC;
 
 /// Points to the DML_<name>_OPERATOR_DESC that Type names.
-struct DML_OPERATOR_DESC {
+typedef struct DML_OPERATOR_DESC {
   DML_OPERATOR_TYPE Type;
   const void* Desc;
-};
+} DML_OPERATOR_DESC;
 
 /// One number of any element type; FLOAT16 is stored as its sixteen raw bits.
-union DML_SCALAR_UNION {
+typedef union DML_SCALAR_UNION {
   BYTE Bytes[8];
   INT8 Int8;
   UINT8 UInt8;
@@ -190,16 +200,16 @@ union DML_SCALAR_UNION {
   UINT64 UInt64;
   FLOAT Float32;
   DOUBLE Float64;
-};
+} DML_SCALAR_UNION;
 
-struct DML_SCALE_BIAS {
+typedef struct DML_SCALE_BIAS {
   FLOAT Scale;
   FLOAT Bias;
-};
+} DML_SCALE_BIAS;
 
 // Pooling. Geometry arrays have one entry per spatial dimension: {H,W}, or {D,H,W}.
 
-struct DML_MAX_POOLING_OPERATOR_DESC {
+typedef struct DML_MAX_POOLING_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   UINT DimensionCount;
@@ -207,9 +217,9 @@ struct DML_MAX_POOLING_OPERATOR_DESC {
   const UINT* WindowSize;
   const UINT* StartPadding;
   const UINT* EndPadding;
-};
+} DML_MAX_POOLING_OPERATOR_DESC;
 
-struct DML_MAX_POOLING1_OPERATOR_DESC {
+typedef struct DML_MAX_POOLING1_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   const DML_TENSOR_DESC* OutputIndicesTensor;  // optional
@@ -218,9 +228,9 @@ struct DML_MAX_POOLING1_OPERATOR_DESC {
   const UINT* WindowSize;
   const UINT* StartPadding;
   const UINT* EndPadding;
-};
+} DML_MAX_POOLING1_OPERATOR_DESC;
 
-struct DML_MAX_POOLING2_OPERATOR_DESC {
+typedef struct DML_MAX_POOLING2_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   const DML_TENSOR_DESC* OutputIndicesTensor;  // optional
@@ -230,9 +240,9 @@ struct DML_MAX_POOLING2_OPERATOR_DESC {
   const UINT* StartPadding;
   const UINT* EndPadding;
   const UINT* Dilations;
-};
+} DML_MAX_POOLING2_OPERATOR_DESC;
 
-struct DML_MAX_POOLING_GRAD_OPERATOR_DESC {
+typedef struct DML_MAX_POOLING_GRAD_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* InputGradientTensor;
   const DML_TENSOR_DESC* OutputGradientTensor;
@@ -242,9 +252,9 @@ struct DML_MAX_POOLING_GRAD_OPERATOR_DESC {
   const UINT* StartPadding;
   const UINT* EndPadding;
   const UINT* Dilations;
-};
+} DML_MAX_POOLING_GRAD_OPERATOR_DESC;
 
-struct DML_AVERAGE_POOLING_OPERATOR_DESC {
+typedef struct DML_AVERAGE_POOLING_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   UINT DimensionCount;
@@ -253,9 +263,9 @@ struct DML_AVERAGE_POOLING_OPERATOR_DESC {
   const UINT* StartPadding;
   const UINT* EndPadding;
   BOOL IncludePadding;
-};
+} DML_AVERAGE_POOLING_OPERATOR_DESC;
 
-struct DML_AVERAGE_POOLING1_OPERATOR_DESC {
+typedef struct DML_AVERAGE_POOLING1_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   UINT DimensionCount;
@@ -265,9 +275,9 @@ struct DML_AVERAGE_POOLING1_OPERATOR_DESC {
   const UINT* EndPadding;
   const UINT* Dilations;
   BOOL IncludePadding;
-};
+} DML_AVERAGE_POOLING1_OPERATOR_DESC;
 
-struct DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC {
+typedef struct DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputGradientTensor;
   const DML_TENSOR_DESC* OutputGradientTensor;
   UINT DimensionCount;
@@ -276,9 +286,9 @@ struct DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC {
   const UINT* StartPadding;
   const UINT* EndPadding;
   BOOL IncludePadding;
-};
+} DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC;
 
-struct DML_LP_POOLING_OPERATOR_DESC {
+typedef struct DML_LP_POOLING_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   UINT DimensionCount;
@@ -287,9 +297,9 @@ struct DML_LP_POOLING_OPERATOR_DESC {
   const UINT* StartPadding;
   const UINT* EndPadding;
   UINT P;
-};
+} DML_LP_POOLING_OPERATOR_DESC;
 
-struct DML_LP_POOLING1_OPERATOR_DESC {
+typedef struct DML_LP_POOLING1_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   UINT DimensionCount;
@@ -299,11 +309,11 @@ struct DML_LP_POOLING1_OPERATOR_DESC {
   const UINT* EndPadding;
   const UINT* Dilations;
   UINT P;
-};
+} DML_LP_POOLING1_OPERATOR_DESC;
 
 // Padding. StartPadding and EndPadding have one entry per dimension of the tensors.
 
-struct DML_PADDING_OPERATOR_DESC {
+typedef struct DML_PADDING_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   DML_PADDING_MODE PaddingMode;
@@ -311,9 +321,9 @@ struct DML_PADDING_OPERATOR_DESC {
   UINT DimensionCount;
   const UINT* StartPadding;
   const UINT* EndPadding;
-};
+} DML_PADDING_OPERATOR_DESC;
 
-struct DML_PADDING1_OPERATOR_DESC {
+typedef struct DML_PADDING1_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
   DML_PADDING_MODE PaddingMode;
@@ -322,11 +332,11 @@ struct DML_PADDING1_OPERATOR_DESC {
   UINT DimensionCount;
   const UINT* StartPadding;
   const UINT* EndPadding;
-};
+} DML_PADDING1_OPERATOR_DESC;
 
 // Mean-variance normalization. Scale, bias and activation are optional.
 
-struct DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC {
+typedef struct DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* ScaleTensor;
   const DML_TENSOR_DESC* BiasTensor;
@@ -335,9 +345,9 @@ struct DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC {
   BOOL NormalizeVariance;
   FLOAT Epsilon;
   const DML_OPERATOR_DESC* FusedActivation;
-};
+} DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC;
 
-struct DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC {
+typedef struct DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* ScaleTensor;
   const DML_TENSOR_DESC* BiasTensor;
@@ -347,9 +357,9 @@ struct DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC {
   BOOL NormalizeVariance;
   FLOAT Epsilon;
   const DML_OPERATOR_DESC* FusedActivation;
-};
+} DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC;
 
-struct DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC {
+typedef struct DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* ScaleTensor;
   const DML_TENSOR_DESC* BiasTensor;
@@ -360,6 +370,8 @@ struct DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC {
   BOOL UseVariance;
   FLOAT Epsilon;
   const DML_OPERATOR_DESC* FusedActivation;
-};
+} DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC;
+
+#undef CUDML_INT_ENUM
 
 #include "DirectMLActivations.h"
