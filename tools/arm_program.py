@@ -13,7 +13,9 @@ import subprocess
 import sys
 
 import native_build
-from native_build import COMMON, DEPENDENCIES, GXX, LEAN, ROOT, Ninja, sources
+from native_build import COMMON, GXX, LOOPS, ROOT
+from ninja_file import DEPENDENCIES, Ninja
+from recipe import RECIPE, sources
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 LIBRARIES = "/usr/aarch64-linux-gnu"
@@ -39,11 +41,11 @@ def arm_program(flags):
     folder = ROOT / "build" / "".join(["arm", *flags])
     folder.mkdir(parents=True, exist_ok=True)
     cache = native_build.compiler()[:-1]
-    command = [*cache, COMPILER, *COMMON, *LEAN, *GXX, *flags]
-    ninja = Ninja()
+    command = [*cache, COMPILER, *COMMON, *LOOPS, *GXX, *flags]
+    ninja = Ninja(native_build.UNROLLED)
     for rule in ("loops", "plans", "cpp"):
         ninja.rule(rule, [*command, DEPENDENCIES])
-    for room in ("core", "choose", "ops"):
+    for room in RECIPE["ROOMS"][:3]:
         for source in sources(room):
             ninja.compile("plans", source)
     native_build.cpu_rules(ninja, command, {"base": []})
@@ -61,7 +63,7 @@ def x86_program():
     folder = ROOT / "build" / "arm-compared"
     folder.mkdir(parents=True, exist_ok=True)
     ninja = Ninja()
-    ninja.rule("loops", [*native_build.compiler(), *COMMON, *LEAN, *GXX, DEPENDENCIES])
+    ninja.rule("loops", [*native_build.compiler(), *COMMON, *LOOPS, *GXX, DEPENDENCIES])
     ninja.compile("loops", PROGRAM)
     ninja.objects += [str(product / name) for name in kept]
     return linked(ninja, folder, native_build.compiler()[-1:])

@@ -1,8 +1,9 @@
 """Builds the extension modules: writes a ninja file for each and runs it.
 
-`cudml._core` is the product. `cudml._simt` is the same library with the CUDA kernels compiled by
-the host compiler for the executor of csrc/simt; tests import it from the build folder, and no
-wheel contains it.
+`cudml._core` is the product: the bindings, linked against libcudml.so.0, which holds the library
+and serves C and C++ programs as well. `cudml._simt` is the same library with the CUDA kernels
+compiled by the host compiler for the executor of csrc/simt; tests import it from the build folder,
+and no wheel contains it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import contextlib
 import fcntl
 import os
 import platform
-import re
 import subprocess
 import sys
 import sysconfig
@@ -19,57 +19,27 @@ from pathlib import Path
 
 import cuda_toolkit
 from build_needs import check_tools, compiler
+from ninja_file import DEPENDENCIES, Ninja, define, object_of, write_once
+from recipe import CSRC, LEVELS, RECIPE, ROOT, cpu_sources, sources, version
 
-ROOT = Path(__file__).resolve().parent.parent
-CSRC = ROOT / "csrc"
-COMMON = ["-std=c++20", f"-I{CSRC}", f"-I{ROOT / 'include'}"]
-WARNED = [
-    *("-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"),
-    *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result
-    "-ffp-contract=off",  # products are fused where fused() says so, whatever compiler it is
-]
-GXX = [*WARNED, "-DNDEBUG"]
-# The standard library checks its subscripts, and each line of the source is in the code.
-DEBUG = ["-O1", "-g", "-D_GLIBCXX_ASSERTIONS", *WARNED]
-DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
-# What plans, checks and explains moves no data: small, it takes as long.
-SMALL = ["-Os"]
-# Vector loops as -O3 makes them, without its copies of loops.
-LEAN = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
-# Blocks of gradients are small arrays, which -O3 unrolls into registers: 3 to 4 times faster so.
-FLAGS_OF = {"cpu/pool_grad/average_paths.cpp": "-O3", "cpu/pool_grad/max_paths.cpp": "-O3"}
-# Base first: the linker keeps the first copy of an inline function it meets. Processors that need
-# it are older than 2013: it is kept small, half of what LEAN makes of it. A wheel has 8 MB.
-X86_LEVELS = {
-    "base": ["-Os"],
-    "v3": ["-march=x86-64-v3"],
-    "v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
-}
+COMMON = [f"-std=c++{RECIPE['STANDARD'][0]}", f"-I{CSRC}", f"-I{ROOT / 'include'}"]
+GXX = ["-fPIC", "-fvisibility=hidden", *RECIPE["WARNED"], *RECIPE["RELEASE"]]
+DEBUG = [*RECIPE["DEBUG"], *GXX[:-1]]
+# What the bindings call in libcudml: its version script hides the rest, and no other definition may
+# take its place.
+VISIBLE = ["-fvisibility=default", "-fvisibility-inlines-hidden", "-fno-semantic-interposition"]
+SMALL, LOOPS = RECIPE["SMALL"], RECIPE["LOOPS"]
+UNROLLED = {name: " ".join(RECIPE["UNROLLED"]) for name in RECIPE["UNROLLED_SOURCES"]}
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
 BINDINGS_UNITS = 4
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
-CPU_ONCE = [
-    "cpu/isa/choose.cpp",
-    "cpu/isa/dispatch.cpp",
-    "cpu/isa/processor.cpp",
-    "cpu/threads/arena.cpp",
-    "cpu/threads/interrupt.cpp",
-    "cpu/threads/openmp.cpp",
-    "cpu/threads/openmp_members.cpp",
-    "cpu/threads/parallel.cpp",
-    "cpu/threads/placement.cpp",
-    "cpu/threads/thread_pool.cpp",
-]
 # A sanitizer must name the kernel's line and the call that led to it.
 SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
+SONAME = "libcudml.so.0"
 
 
 def is_x86_64():
     return platform.machine().lower() in ("x86_64", "amd64")
-
-
-def version():
-    return re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M).group(1)
 
 
 def toolkit():
@@ -85,88 +55,28 @@ def toolkit():
     return found, "" if found else "no CUDA toolkit was found when the package was built"
 
 
-def sources(folder, pattern="*.cpp", without=()):
-    """The sources of a room, but for those named from csrc on."""
-    found = sorted((CSRC / folder).glob(pattern))
-    return [path for path in found if path.relative_to(CSRC).as_posix() not in without]
+def plain_rules(ninja, command, levels=(), small=SMALL, visible=()):
+    """Rules "cpp" and "plans", and the rooms of small sources that every build has."""
+    ninja.rule("cpp", [*command, *visible, *levels, DEPENDENCIES])
+    ninja.rule("plans", [*command, *small, *visible, *levels, DEPENDENCIES])
+    for room in RECIPE["ROOMS"]:
+        for source in sources(room):
+            ninja.compile("plans", source)
 
 
-def cpu_sources():
-    """What is compiled once for each instruction set."""
-    return sources("cpu", "**/*.cpp", without=CPU_ONCE)
-
-
-def object_of(rule, source):
-    """The file that a rule makes of a source of csrc, or of one that the build has written."""
-    base = CSRC if CSRC in source.parents else source.parent
-    return f"{rule}/{source.relative_to(base).as_posix().replace('/', '_')}.o"
-
-
-def define(name, value):
-    return f"'-D{name}=\"{value}\"'"
-
-
-class Ninja:
-    """The text of a build.ninja: rules, then one edge for each object, in link order."""
-
-    def __init__(self):
-        self.lines, self.objects, self.headers = ["ninja_required_version = 1.5"], [], {}
-        self.flags_of = FLAGS_OF
-
-    def rule(self, name, command, dependencies=True):
-        command = " ".join(str(part) for part in command)
-        self.lines += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
-        if dependencies:
-            self.lines += ["  depfile = $out.d", "  deps = gcc"]
-
-    def compile(self, rule, source):
-        self.objects.append(object_of(rule, source))
-        header = self.headers.get(rule)
-        needs = f" | {header}" if header else ""
-        self.lines.append(f"build {self.objects[-1]}: {rule} {source}{needs}")
-        first = f"-include {header.removesuffix('.gch')} " if header else ""
-        own = next((flags for name, flags in self.flags_of.items() if source == CSRC / name), "")
-        self.lines.append(f"  flags = {first}{own}")
-
-    def precompile(self, rule, header):
-        """Compiles a header once; every later source of the rule includes it first."""
-        self.lines.append(f"build {header}.gch: {rule} {header}")
-        self.lines.append("  flags = -x c++-header")
-        self.headers[rule] = f"{header}.gch"
-
-    def link(self, target):
-        self.lines.append(f"build {target}: link {' '.join(self.objects)}")
-        self.lines.append(f"default {target}")
-
-    def write(self, folder):
-        text = "\n".join(self.lines) + "\n"
-        file = folder / "build.ninja"
-        if not file.exists() or file.read_text() != text:
-            file.write_text(text)
-
-
-def write_once(file, text):
-    if not file.exists() or file.read_text() != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-
-
-def plain_rules(ninja, folder, command, facts, levels=(), small=SMALL):
-    """Rules "cpp", "plans" and "bindings", and the sources that every build has."""
+def bindings_rules(ninja, folder, command, facts):
+    """The rule "bindings", and the objects of csrc/bindings; returns these."""
     import pybind11
 
     includes = [sysconfig.get_path("include"), pybind11.get_include()]
     isystem = [part for path in includes for part in ("-isystem", path)]
-    ninja.rule("cpp", [*command, *levels, DEPENDENCIES])
-    ninja.rule("plans", [*command, *small, *levels, DEPENDENCIES])
     ninja.rule("bindings", [*command, "-I.", *isystem, *facts, DEPENDENCIES])
     write_once(folder / "pybind11_parts.h", PYBIND11)
     ninja.precompile("bindings", "pybind11_parts.h")
-    for room in ("core", "choose", "ops", "directml", "library"):
-        for source in sources(room):
-            ninja.compile("plans", source)
+    before = len(ninja.objects)
     for unit in united(folder, "bindings", sources("bindings"), BINDINGS_UNITS):
         ninja.compile("bindings", unit)
+    return ninja.objects[before:]
 
 
 def united(folder, name, files, count):
@@ -180,8 +90,9 @@ def united(folder, name, files, count):
 
 def cpu_rules(ninja, command, levels):
     """csrc/cpu once per instruction set; what chooses among them, once."""
-    for name in CPU_ONCE:
-        ninja.compile("plans" if "/isa/" in name else "cpp", CSRC / name)
+    for rule, names in (("plans", RECIPE["CPU_SMALL"]), ("cpp", RECIPE["CPU_PLAIN"])):
+        for name in names:
+            ninja.compile(rule, CSRC / name)
     for level, flags in levels.items():
         isa = [f"-DCUDML_ISA={level}", define("CUDML_ISA_NAME", level)]
         # The level's flags come after a file's own: "base" is small in every file.
@@ -190,16 +101,21 @@ def cpu_rules(ninja, command, levels):
             ninja.compile(f"cpu_{level}", source)
 
 
-def link_rule(ninja, command, flags, libraries):
-    exports = f"-Wl,--version-script={CSRC / 'bindings' / 'exports.map'}"
-    ninja.rule("link", [*command, "-shared", *flags, exports, "$in", *libraries, "-o $out"], False)
-    ninja.link("module.so")
+def link_rule(ninja, command, libraries=()):
+    """The rule "link"; a target's own flags say what it exports and what it is called."""
+    ninja.rule("link", [*command, "-shared", "$in", "$flags", *libraries, "-o $out"], False)
+
+
+def exports(folder, name):
+    """The option for a version script: csrc/bindings/exports.map, or the library's."""
+    text = (CSRC / name / "exports.map").read_text().replace("@VERSION@", version())
+    write_once(folder / f"{name}.map", text)
+    return f"-Wl,--version-script={name}.map"
 
 
 def facts_of(name, why, toolkit_version="", archs=()):
     return [
         f"-DCUDML_MODULE={name}",
-        define("CUDML_VERSION", version()),
         define("CUDML_CUDA_WHY", why),
         define("CUDML_CUDA_TOOLKIT", toolkit_version),
         define("CUDML_CUDA_ARCHITECTURES", ",".join(archs)),
@@ -215,51 +131,70 @@ def nvcc_command(cuda):
     return [python, ROOT / "tools" / "kernel_report.py", "compile", cuda.nvcc]
 
 
-def sanitized_core_ninja(folder, sanitize):
-    """The product without kernels under a sanitizer, with one table of loops, on x86-64 the v3."""
-    watched = [f"-fsanitize={sanitize}", *SANITIZED]
-    command = [*compiler(), *COMMON, "-O1", *GXX, *watched]
-    ninja = Ninja()
-    plain_rules(ninja, folder, command, facts_of("_core", "left out of this build"))
+def whole_core_ninja(folder, flags, link=(), level=()):
+    """The product without kernels and in one piece, with one table of loops."""
+    command = [*compiler(), *COMMON, *GXX, *flags]
+    ninja = Ninja(UNROLLED)
+    plain_rules(ninja, command, small=[])
+    bindings_rules(ninja, folder, command, facts_of("_core", "left out of this build"))
     for source in sources("cuda"):
         ninja.compile("cpp", source)
-    cpu_rules(ninja, command, {"base": X86_LEVELS["v3"] if is_x86_64() else []})
-    link_rule(ninja, [*compiler(), watched[0]], [], ["-lpthread"])
+    cpu_rules(ninja, command, {"base": level})
+    link_rule(ninja, [*compiler(), *link], RECIPE["LIBRARIES"])
+    ninja.link("module.so", ninja.objects, [exports(folder, "bindings")])
     return ninja
+
+
+def sanitized_core_ninja(folder, sanitize):
+    """The same under a sanitizer, on x86-64 with the loops of v3."""
+    watched = [f"-fsanitize={sanitize}", *SANITIZED]
+    level = LEVELS["v3"] if is_x86_64() else []
+    return whole_core_ninja(folder, ["-O1", *watched], watched[:1], level)
 
 
 def optimized(ninja, debug):
     """Flags of plain sources, of the CPU's loops, of what is kept small, and of each level."""
-    levels = X86_LEVELS if is_x86_64() else {"base": []}
+    levels = LEVELS if is_x86_64() else {"base": []}
     if not debug:
-        return ["-O2", *GXX], [*LEAN, *GXX], SMALL, levels
+        return [*RECIPE["PLAIN"], *GXX], [*LOOPS, *GXX], SMALL, levels
     ninja.flags_of = {}
     return DEBUG, DEBUG, [], {**levels, "base": []}
+
+
+def cuda_rules(ninja, cuda, archs):
+    """The CUDA kernels; of their files, the bindings call device.cu alone."""
+    host = ",".join(RECIPE["NVCC_HOST"])
+    code = [*cuda_toolkit.code_flags(archs), *RECIPE["NVCC"], f"-Xcompiler={host}"]
+    code += ["-lineinfo"] if os.environ.get("CUDML_LINEINFO") == "1" else []
+    ninja.rule("cuda", [*nvcc_command(cuda), *COMMON, *code, DEPENDENCIES])
+    ninja.flags_of["cuda/device.cu"] = f"-Xcompiler={','.join(VISIBLE)}"
+    for source in sources("cuda", "*.cu"):
+        ninja.compile("cuda", source)
 
 
 def core_ninja(folder, debug=False):
     """The product: every instruction set of the CPU, and kernels where there is a toolkit."""
     cxx, (cuda, why) = compiler(), toolkit()
     archs = cuda_toolkit.architectures() if cuda else []
-    ninja, libraries = Ninja(), ["-lpthread", "-ldl"]
+    ninja = Ninja(UNROLLED)
     plain, loops, small, levels = optimized(ninja, debug)
     command, loops = [*cxx, *COMMON, *plain], [*cxx, *COMMON, *loops]
-    facts = facts_of("_core", why, cuda.version if cuda else "", archs)
     several = ["-DCUDML_X86_LEVELS"] if is_x86_64() else []
-    plain_rules(ninja, folder, command, facts, several, small)
+    plain_rules(ninja, command, several, small, VISIBLE)
     for source in sources("cuda", without=["cuda/absent.cpp"] if cuda else []):
         ninja.compile("plans", source)
     if cuda:
-        host = "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra"
-        code = [*cuda_toolkit.code_flags(archs), "--compress-mode=size", "--threads=2"]
-        code += ["-lineinfo"] if os.environ.get("CUDML_LINEINFO") == "1" else []
-        code += ["--expt-relaxed-constexpr", host]
-        ninja.rule("cuda", [*nvcc_command(cuda), *COMMON, "-O3", *code, DEPENDENCIES])
-        for source in sources("cuda", "*.cu"):
-            ninja.compile("cuda", source)
-        libraries = [cuda.cudart, "-lrt", "-lpthread", "-ldl"]
+        cuda_rules(ninja, cuda, archs)
     cpu_rules(ninja, loops, levels)
-    link_rule(ninja, cxx, [*([] if debug else ["-s"]), "-Wl,--as-needed"], libraries)
+    library = list(ninja.objects)
+    facts = facts_of("_core", why, cuda.version if cuda else "", archs)
+    bindings = bindings_rules(ninja, folder, command, facts)
+    link_rule(ninja, [*cxx, *([] if debug else ["-s"])])
+    libraries = [cuda.cudart, *RECIPE["CUDA_LIBRARIES"]] if cuda else RECIPE["LIBRARIES"]
+    own = [exports(folder, "library"), f"-Wl,-soname,{SONAME}", *RECIPE["LINK"], *libraries]
+    ninja.link(SONAME, library, own)
+    beside = [exports(folder, "bindings"), "-Wl,--as-needed", SONAME, "-Wl,-rpath,'$$ORIGIN/lib'"]
+    ninja.link("module.so", bindings, beside, [SONAME])
     return ninja
 
 
@@ -288,7 +223,8 @@ def simt_ninja(folder, sanitize):
         ninja.objects += [str(folder_of(*other) / name) for name in objects]
     if sanitize != "thread":
         simt_host_rules(ninja, folder, command)
-    link_rule(ninja, link, [], ["-lpthread", "-ldl"])
+    link_rule(ninja, link, RECIPE["LIBRARIES"])
+    ninja.link("module.so", ninja.objects, [exports(folder, "bindings")])
     return ninja
 
 
@@ -297,7 +233,8 @@ def simt_host_rules(ninja, folder, command):
     # pybind11 keeps what two modules share apart by its version; this one shares nothing.
     facts = [*facts_of("_simt", "", "host SIMT executor"), "-DCUDML_SIMT"]
     facts.append("-DPYBIND11_INTERNALS_VERSION=1000")
-    plain_rules(ninja, folder, command, facts)
+    plain_rules(ninja, command)
+    bindings_rules(ninja, folder, command, facts)
     # ThreadSanitizer must not see the executor's own accesses, which stand in for the hardware.
     executor = [*simt_commands("")[0], "-O2", "-fno-tree-loop-distribute-patterns"]
     ninja.rule("executor", [*executor, DEPENDENCIES])
@@ -368,7 +305,10 @@ def ninja_of(name, sanitize, folder):
 
 
 def build(name, sanitize="", targets=()):
-    """Builds `cudml.<name>`, "_core" or "_simt", or of it only `targets`; returns its file."""
+    """Builds `cudml.<name>`, "_core" or "_simt", or of it only `targets`; returns its file.
+
+    The product's library is made beside it, by the name SONAME.
+    """
     check_tools()
     if sanitize not in ("", "address,undefined", "thread" if name == "_simt" else "debug"):
         raise SystemExit(f'CUDML_SANITIZE is "{sanitize}"; it must be address,undefined or thread')

@@ -15,6 +15,7 @@
 #include "cpu/isa/backend.h"
 #include "cpu/threads/parallel.h"
 #include "cuda/device.h"
+#include "cudml/cudml.h"
 #ifdef CUDML_SIMT
 #include "simt/bindings.h"
 #endif

@@ -119,10 +119,15 @@ void check_bytes(const TensorRule& rule, const DML_BUFFER_TENSOR_DESC& buffer) {
 
 }  // namespace
 
-const char* type_name(Dtype dtype) {
+DML_TENSOR_DATA_TYPE data_type_of(Dtype dtype) {
   for (const auto& row : kDtypes)
-    if (row.dtype == dtype) return name_of(row.type);
-  return "";
+    if (row.dtype == dtype) return row.type;
+  return DML_TENSOR_DATA_TYPE_UNKNOWN;
+}
+
+const char* type_name(Dtype dtype) {
+  const DML_TENSOR_DATA_TYPE type = data_type_of(dtype);
+  return type == DML_TENSOR_DATA_TYPE_UNKNOWN ? "" : name_of(type);
 }
 
 bool is_present(const DML_TENSOR_DESC* tensor) {

@@ -22,6 +22,9 @@ bool is_present(const DML_TENSOR_DESC* tensor);
 /// Refuses what the specification's sections 1 and 11 refuse of one tensor.
 TensorDesc check_tensor(const TensorRule& rule, const DML_TENSOR_DESC* tensor);
 
+/// DirectML's number of an element type; UNKNOWN where it has none.
+DML_TENSOR_DATA_TYPE data_type_of(Dtype dtype);
+
 /// DirectML's name of an element type it has: "FLOAT32".
 const char* type_name(Dtype dtype);
 

@@ -27,16 +27,15 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TREE = ROOT / "build" / "mutants"
 BROKEN = TREE / "broken.json"  # tests that the unchanged tree fails, built as it is here
 SOUND = TREE / "sound.so"  # the module without a fault
-COPIED = ("csrc", "python", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "README.md")
+COPIED = ("cmake", "csrc", "include", "python", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "README.md")
 CPU_SECONDS = 600  # of one step; more is an endless loop
 MEMORY = 12 << 30
 BUILD = """
 import sys, sysconfig, shutil, pathlib
 sys.path.insert(0, 'tools')
 import native_build as n
-n.is_x86_64 = lambda: False
-n.FLAGS_OF = {}
-n.LEAN, n.GXX = ['-O1'], [*n.GXX, '-O1', '-w']
+n.UNROLLED = {}
+n.core_ninja = lambda folder, debug: n.whole_core_ninja(folder, ['-O1', '-w'])
 n.BINDINGS_UNITS = len(n.sources('bindings'))
 target = pathlib.Path('python/cudml/_core' + sysconfig.get_config_var('EXT_SUFFIX'))
 made = n.build('_core')

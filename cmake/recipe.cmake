@@ -1,0 +1,45 @@
+# How the library is compiled: read by CMakeLists.txt and, line by line, by tools/recipe.py. It holds
+# comments and commands set(NAME words...) only. Sources are named from csrc on.
+
+set(STANDARD 20)
+
+# What every source is compiled with.
+set(WARNED -Wall -Wextra -Wno-unknown-pragmas
+    -fno-math-errno -fno-trapping-math  # neither changes a result
+    -ffp-contract=off)  # products are fused where fused() says so, whatever compiler it is
+set(RELEASE -DNDEBUG)
+# The standard library checks its subscripts, and each line of the source is in the code.
+set(DEBUG -O1 -g -D_GLIBCXX_ASSERTIONS)
+
+set(PLAIN -O2)
+# What plans, checks and explains moves no data: small, it takes as long.
+set(SMALL -Os)
+# Vector loops as -O3 makes them, without its copies of loops.
+set(LOOPS -O2 -ftree-vectorize -fvect-cost-model=dynamic)
+
+# Rooms of small sources, without the loops and what knows CUDA.
+set(ROOMS core choose ops directml library)
+# Of csrc/cpu, what is compiled once; everything else there is compiled for each instruction set.
+set(CPU_SMALL cpu/isa/choose.cpp cpu/isa/dispatch.cpp cpu/isa/processor.cpp)
+set(CPU_PLAIN
+    cpu/threads/arena.cpp cpu/threads/interrupt.cpp cpu/threads/openmp.cpp
+    cpu/threads/openmp_members.cpp cpu/threads/parallel.cpp cpu/threads/placement.cpp
+    cpu/threads/thread_pool.cpp)
+
+# Base first: the linker keeps the first copy of an inline function it meets. Processors that need
+# it are older than 2013: it is kept small, half of what LOOPS makes of it. A wheel has 8 MB.
+set(X86_LEVELS base v3 v4)
+set(X86_base -Os)
+set(X86_v3 -march=x86-64-v3)
+set(X86_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+# Blocks of gradients are small arrays, which -O3 unrolls into registers: 3 to 4 times faster so. A
+# level's own flags come after these.
+set(UNROLLED -O3)
+set(UNROLLED_SOURCES cpu/pool_grad/average_paths.cpp cpu/pool_grad/max_paths.cpp)
+
+set(NVCC -O3 --compress-mode=size --threads=2 --expt-relaxed-constexpr)
+set(NVCC_HOST -fPIC -fvisibility=hidden -Wall -Wextra)
+
+set(LINK -Wl,--as-needed -Wl,-Bsymbolic)
+set(LIBRARIES -lpthread -ldl)
+set(CUDA_LIBRARIES -lrt -lpthread -ldl)
