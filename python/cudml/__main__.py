@@ -1,4 +1,4 @@
-"""The command line: ``python -m cudml demo | explain | info | selfcheck``."""
+"""The command line: ``python -m cudml config | demo | explain | info | selfcheck``."""
 
 from __future__ import annotations
 
@@ -93,6 +93,10 @@ def _check_environment(name: str) -> None:
 def _run(options: argparse.Namespace) -> int:
     """Each command is imported when it is asked for, so that the others do not wait for it."""
     _check_environment(f"cudml {options.command}")
+    if options.command == "config":
+        from cudml._cli import config
+
+        return config.run([name for name in config.OPTIONS if getattr(options, name)])
     if options.command == "demo":
         from cudml._cli import demo
 
@@ -125,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"cudml {cudml.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command")
+    _add_config(commands)
     demo = commands.add_parser("demo", help="every operator on a photograph, with a figure")
     demo.add_argument(
         "image", nargs="?", metavar="IMAGE", help="your photograph (default: matplotlib's)"
@@ -151,6 +156,16 @@ def _parser() -> argparse.ArgumentParser:
         "--case", action=_Once, metavar="FAMILY/TYPE/NUMBER", help="run only this case"
     )
     return parser
+
+
+def _add_config(commands: argparse._SubParsersAction[_Parser]) -> None:
+    config = commands.add_parser("config", help="where the library for C and C++ programs is")
+    for option, what in (
+        ("--cmake-dir", "the folder for cudml_DIR"),
+        ("--includes", "flags to compile with"),
+        ("--libs", "flags to link with"),
+    ):
+        config.add_argument(option, action=_Once, nargs=0, default=False, help=f"print {what}")
 
 
 def _add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:

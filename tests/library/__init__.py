@@ -1,0 +1,1 @@
+"""libcudml for C and C++ programs: headers, ABI, results, refusals, CMake."""
