@@ -42,7 +42,7 @@ REFUSED = {
     "no dilations": (ARGUMENT, "Dilations is null"),
     "compile nothing": (ARGUMENT, "cudml_operator_compile: op is null"),
     "no device name": (ARGUMENT, "cudml_operator_compile: device is null"),
-    "unknown device": (ARGUMENT, 'device is "gpu\\n\\x80"; it must be "cpu"'),
+    "unknown device": (ARGUMENT, 'device is "gpu\\x0a\\x80"; it must be "cpu"'),
     "no place for the compiled": (ARGUMENT, "compiled is null"),
     "describe nothing": (ARGUMENT, "cudml_operator_describe: op is null"),
     "no place for a text": (ARGUMENT, "cudml_operator_describe: text is null"),
