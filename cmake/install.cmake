@@ -6,6 +6,7 @@ install(DIRECTORY include/cudml DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # From the folder of the libraries to that of the headers, as the installed files need it.
 file(RELATIVE_PATH INCLUDE_FROM_LIB
   ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+set(VERSION ${PROJECT_VERSION})
 set(STATIC_LIBRARIES ${LIBRARIES})
 if(with_cuda)
   set(STATIC_LIBRARIES ${CUDA_cudart_static_LIBRARY} ${CUDA_LIBRARIES})

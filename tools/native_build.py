@@ -31,11 +31,15 @@ VISIBLE = ["-fvisibility=default", "-fvisibility-inlines-hidden", "-fno-semantic
 SMALL, LOOPS = RECIPE["SMALL"], RECIPE["LOOPS"]
 UNROLLED = {name: " ".join(RECIPE["UNROLLED"]) for name in RECIPE["UNROLLED_SOURCES"]}
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
-BINDINGS_UNITS = 4
+BINDINGS_UNITS = 3
+# These no call waits for: they are kept small, in one unit. It is linked first, because the linker
+# keeps the first copy of pybind11's inline functions.
+BINDINGS_SMALL = ("descriptors", "directml", "explain", "exporter", "module", "raise")
 PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
 # A sanitizer must name the kernel's line and the call that led to it.
 SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
 SONAME = "libcudml.so.0"
+MODULE_MAP = ("module.map", "bindings/exports.map")
 
 
 def is_x86_64():
@@ -64,7 +68,7 @@ def plain_rules(ninja, command, levels=(), small=SMALL, visible=()):
             ninja.compile("plans", source)
 
 
-def bindings_rules(ninja, folder, command, facts):
+def bindings_rules(ninja, folder, command, facts, small=SMALL):
     """The rule "bindings", and the objects of csrc/bindings; returns these."""
     import pybind11
 
@@ -74,7 +78,11 @@ def bindings_rules(ninja, folder, command, facts):
     write_once(folder / "pybind11_parts.h", PYBIND11)
     ninja.precompile("bindings", "pybind11_parts.h")
     before = len(ninja.objects)
-    for unit in united(folder, "bindings", sources("bindings"), BINDINGS_UNITS):
+    cold = [source for source in sources("bindings") if source.stem in BINDINGS_SMALL]
+    for unit in united(folder, "bindings_small", cold, 1):
+        ninja.compile("bindings", unit, " ".join(small))
+    others = [source for source in sources("bindings") if source not in cold]
+    for unit in united(folder, "bindings", others, BINDINGS_UNITS):
         ninja.compile("bindings", unit)
     return ninja.objects[before:]
 
@@ -106,11 +114,11 @@ def link_rule(ninja, command, libraries=()):
     ninja.rule("link", [*command, "-shared", "$in", "$flags", *libraries, "-o $out"], False)
 
 
-def exports(folder, name):
-    """The option for a version script: csrc/bindings/exports.map, or the library's."""
-    text = (CSRC / name / "exports.map").read_text().replace("@VERSION@", version())
-    write_once(folder / f"{name}.map", text)
-    return f"-Wl,--version-script={name}.map"
+def exports(folder, name, *scripts):
+    """The option for a version script made of these files of csrc."""
+    text = "".join((CSRC / script).read_text() for script in scripts)
+    write_once(folder / name, text.replace("@VERSION@", version()))
+    return f"-Wl,--version-script={name}"
 
 
 def facts_of(name, why, toolkit_version="", archs=()):
@@ -136,12 +144,12 @@ def whole_core_ninja(folder, flags, link=(), level=()):
     command = [*compiler(), *COMMON, *GXX, *flags]
     ninja = Ninja(UNROLLED)
     plain_rules(ninja, command, small=[])
-    bindings_rules(ninja, folder, command, facts_of("_core", "left out of this build"))
+    bindings_rules(ninja, folder, command, facts_of("_core", "left out of this build"), [])
     for source in sources("cuda"):
         ninja.compile("cpp", source)
     cpu_rules(ninja, command, {"base": level})
     link_rule(ninja, [*compiler(), *link], RECIPE["LIBRARIES"])
-    ninja.link("module.so", ninja.objects, [exports(folder, "bindings")])
+    ninja.link("module.so", ninja.objects, [exports(folder, *MODULE_MAP)], MODULE_MAP[:1])
     return ninja
 
 
@@ -188,13 +196,24 @@ def core_ninja(folder, debug=False):
     cpu_rules(ninja, loops, levels)
     library = list(ninja.objects)
     facts = facts_of("_core", why, cuda.version if cuda else "", archs)
-    bindings = bindings_rules(ninja, folder, command, facts)
+    bindings = bindings_rules(ninja, folder, command, facts, small)
     link_rule(ninja, [*cxx, *([] if debug else ["-s"])])
     libraries = [cuda.cudart, *RECIPE["CUDA_LIBRARIES"]] if cuda else RECIPE["LIBRARIES"]
-    own = [exports(folder, "library"), f"-Wl,-soname,{SONAME}", *RECIPE["LINK"], *libraries]
-    ninja.link(SONAME, library, own)
-    beside = [exports(folder, "bindings"), "-Wl,--as-needed", SONAME, "-Wl,-rpath,'$$ORIGIN/lib'"]
-    ninja.link("module.so", bindings, beside, [SONAME])
+    scripts = ("library/exports.map", "library/private.map")
+    own = [
+        exports(folder, "library.map", *scripts),
+        f"-Wl,-soname,{SONAME}",
+        *RECIPE["LINK"],
+        *libraries,
+    ]
+    ninja.link(SONAME, library, own, ["library.map"])
+    beside = [
+        exports(folder, "module.map", "bindings/exports.map"),
+        "-Wl,--as-needed",
+        SONAME,
+        "-Wl,-rpath,'$$ORIGIN/lib'",
+    ]
+    ninja.link("module.so", bindings, beside, [SONAME, "module.map"])
     return ninja
 
 
@@ -224,7 +243,7 @@ def simt_ninja(folder, sanitize):
     if sanitize != "thread":
         simt_host_rules(ninja, folder, command)
     link_rule(ninja, link, RECIPE["LIBRARIES"])
-    ninja.link("module.so", ninja.objects, [exports(folder, "bindings")])
+    ninja.link("module.so", ninja.objects, [exports(folder, *MODULE_MAP)], MODULE_MAP[:1])
     return ninja
 
 

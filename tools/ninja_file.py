@@ -36,14 +36,14 @@ class Ninja:
         if dependencies:
             self.lines += ["  depfile = $out.d", "  deps = gcc"]
 
-    def compile(self, rule, source):
+    def compile(self, rule, source, more=""):
         self.objects.append(object_of(rule, source))
         header = self.headers.get(rule)
         needs = f" | {header}" if header else ""
         self.lines.append(f"build {self.objects[-1]}: {rule} {source}{needs}")
         first = f"-include {header.removesuffix('.gch')} " if header else ""
         own = next((flags for name, flags in self.flags_of.items() if source == CSRC / name), "")
-        self.lines.append(f"  flags = {first}{own}")
+        self.lines.append(f"  flags = {first}{own}{more}")
 
     def precompile(self, rule, header):
         """Compiles a header once; every later source of the rule includes it first."""

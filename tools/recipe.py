@@ -12,8 +12,8 @@ CSRC = ROOT / "csrc"
 def read(text):
     """The words of each set(NAME words...), by name; there is nothing else but comments."""
     bare = re.sub(r"#.*", "", text)
-    found = dict(re.findall(r"set\((\w+)\s([^()]*)\)", bare))
-    rest = re.sub(r"set\(\w+\s[^()]*\)", "", bare).strip()
+    found = dict(re.findall(r"set\((\w+)\b([^()]*)\)", bare))
+    rest = re.sub(r"set\(\w+\b[^()]*\)", "", bare).strip()
     if rest:
         raise SystemExit(
             f"cudml: cmake/recipe.cmake holds more than set(…): {rest.splitlines()[0]}"

@@ -1,4 +1,4 @@
-"""The texts that tools/native_build.py writes: builds for debugging, and what editors read."""
+"""What tools/native_build.py writes: builds, what editors read, and the package as a prefix."""
 
 from __future__ import annotations
 
@@ -33,16 +33,58 @@ def commands(native: Any, folder: Path, kind: str) -> dict[str, list[str]]:
 def test_flags(native: Any, kind: str, tmp_path: Path) -> None:
     """Each source is checked and has symbols, or is optimized and has neither."""
     every = commands(native, tmp_path, kind)
-    link = every.pop("module.so")
-    assert ("-s" in link) == (not kind) and len(every) > 40
+    for target in ("module.so", "libcudml.so.0"):
+        assert ("-s" in every.pop(target)) == (not kind)
+    assert len(every) > 40
     for target, words in every.items():
         assert (set(words) >= CHECKED) == bool(kind), target
         assert bool(OPTIMIZED & set(words)) == (not kind), target
 
 
+def test_nothing_stands_in_the_module_and_in_the_library(native: Any, tmp_path: Path) -> None:
+    """The module has the bindings and is linked with the library, which has everything else."""
+    every = commands(native, tmp_path, "")
+    in_module, in_library = (
+        {word for word in every[target] if word.endswith(".o")}
+        for target in ("module.so", "libcudml.so.0")
+    )
+    objects = {target for target in every if target.endswith(".o")}
+    assert in_module == {name for name in objects if name.startswith("bindings/")}
+    assert in_library == objects - in_module and len(in_module) > 1
+    assert "libcudml.so.0" in every["module.so"]
+    assert "-Wl,-rpath,'$ORIGIN/lib'" in every["module.so"]
+
+
+def test_the_package_is_laid_out_as_a_prefix(tmp_path: Path) -> None:
+    """What was there before is gone, and no name is left to be filled in."""
+    import library_files
+
+    built, package = tmp_path / "built", tmp_path / "package"
+    (package / "include" / "cudml").mkdir(parents=True)
+    (package / "include" / "cudml" / "old.h").touch()
+    built.mkdir()
+    (built / "libcudml.so.0").write_text("library")
+    library_files.install(built, package)
+    files = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
+    headers = {f"include/cudml/{path.name}" for path in (ROOT / "include" / "cudml").iterdir()}
+    found = {"lib/cmake/cudml/cudmlConfig.cmake", "lib/cmake/cudml/cudmlConfigVersion.cmake"}
+    assert files == headers | found | {"lib/libcudml.so.0", "lib/pkgconfig/cudml.pc"}
+    for name in sorted(files):
+        assert "@" not in (package / name).read_text(), name
+
+
+def test_a_recipe_holds_lists_alone() -> None:
+    import recipe
+
+    text = "# why\nset(A b  # c\n    d)\nset(E)\nset(F -D)\n"
+    assert recipe.read(text) == {"A": ["b", "d"], "F": ["-D"]}
+    with pytest.raises(SystemExit, match=r"more than set.*: if\(X\)"):
+        recipe.read(f"{text}if(X)\n")
+
+
 def test_commands_name_every_source(native: Any, tmp_path: Path) -> None:
     said = "\n".join(word for words in commands(native, tmp_path, "").values() for word in words)
-    for room in ("core", "choose", "ops", "directml", "cpu"):
+    for room in ("core", "choose", "ops", "directml", "library", "cpu"):
         for source in (ROOT / "csrc" / room).rglob("*.cpp"):
             assert str(source) in said, source
 
