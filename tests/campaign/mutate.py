@@ -27,7 +27,18 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TREE = ROOT / "build" / "mutants"
 BROKEN = TREE / "broken.json"  # tests that the unchanged tree fails, built as it is here
 SOUND = TREE / "sound.so"  # the module without a fault
-COPIED = ("cmake", "csrc", "include", "python", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "README.md")
+COPIED = (
+    "cmake",
+    "csrc",
+    "include",
+    "python",
+    "tests",
+    "tools",
+    "docs",
+    "benchmarks",
+    "pyproject.toml",
+    "README.md",
+)
 CPU_SECONDS = 600  # of one step; more is an endless loop
 MEMORY = 12 << 30
 BUILD = """

@@ -43,7 +43,9 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[s
     sources = [str(f) for folder in folders for f in sorted((ROOT / "csrc" / folder).glob("*.cpp"))]
     main = str(ROOT / "tests" / "directml" / "program.cpp")
     subprocess.run(
-        [*compiler(), f"-I{ROOT}/csrc", f"-I{ROOT}/include", main, *sources, "-o", str(program)], check=True, timeout=300
+        [*compiler(), f"-I{ROOT}/csrc", f"-I{ROOT}/include", main, *sources, "-o", str(program)],
+        check=True,
+        timeout=300,
     )
     text = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     lowered, refusals = text.split("refused:\n")

@@ -47,6 +47,18 @@ def test_the_examples_run_on_the_package(tmp_path: Path) -> None:
     assert text.startswith(f"cudml {cudml.__version__}: 4.5 3.25\nrefused: AVERAGE_POOLING: Wind")
 
 
+def test_the_program_of_the_readme(tmp_path: Path) -> None:
+    """It and its project build as they stand, and it prints what it says."""
+    library()
+    text = (ROOT / "README.md").read_text().split("\n## C and C++\n")[1]
+    for language, name in (("cpp", "pool.cpp"), ("cmake", "CMakeLists.txt")):
+        (tmp_path / name).write_text(text.split(f"```{language}\n")[1].split("```")[0])
+    configure(tmp_path, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={PREFIX}")
+    bare("cmake", "--build", tmp_path / "build")
+    said = bare(tmp_path / "build" / "pool").strip()
+    assert said == "9 9 9 9" and f"// {said}\n" in (tmp_path / "pool.cpp").read_text()
+
+
 def test_the_host_example_is_short() -> None:
     files = (EXAMPLES / "CMakeLists.txt", EXAMPLES / "host.cpp")
     assert sum(len(file.read_text().splitlines()) for file in files) <= 60

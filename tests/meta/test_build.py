@@ -55,7 +55,7 @@ def test_nothing_stands_in_the_module_and_in_the_library(native: Any, tmp_path: 
     assert "-Wl,-rpath,'$ORIGIN/lib'" in every["module.so"]
 
 
-def test_the_package_is_laid_out_as_a_prefix(tmp_path: Path) -> None:
+def test_the_package_is_laid_out_as_a_prefix(native: Any, tmp_path: Path) -> None:
     """What was there before is gone, and no name is left to be filled in."""
     import library_files
 
@@ -73,11 +73,11 @@ def test_the_package_is_laid_out_as_a_prefix(tmp_path: Path) -> None:
         assert "@" not in (package / name).read_text(), name
 
 
-def test_a_recipe_holds_lists_alone() -> None:
+def test_a_recipe_holds_lists_alone(native: Any) -> None:
     import recipe
 
     text = "# why\nset(A b  # c\n    d)\nset(E)\nset(F -D)\n"
-    assert recipe.read(text) == {"A": ["b", "d"], "F": ["-D"]}
+    assert recipe.read(text) == {"A": ["b", "d"], "E": [], "F": ["-D"]}
     with pytest.raises(SystemExit, match=r"more than set.*: if\(X\)"):
         recipe.read(f"{text}if(X)\n")
 
