@@ -40,6 +40,7 @@ set(UNROLLED_SOURCES cpu/pool_grad/average_paths.cpp cpu/pool_grad/max_paths.cpp
 set(NVCC -O3 --compress-mode=size --threads=2 --expt-relaxed-constexpr)
 set(NVCC_HOST -fPIC -fvisibility=hidden -Wall -Wextra)
 
-set(LINK -Wl,--as-needed -Wl,-Bsymbolic)
+# Its threads outlive whoever unloads the library.
+set(LINK -Wl,--as-needed -Wl,-Bsymbolic -Wl,-z,nodelete)
 set(LIBRARIES -lpthread -ldl)
 set(CUDA_LIBRARIES -lrt -lpthread -ldl)

@@ -43,5 +43,6 @@ def test_the_library_says_who_it_is() -> None:
     assert re.findall(r"\(SONAME\).*\[(.*)\]", text) == ["libcudml.so.0"]
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
     assert needed and not [name for name in needed if "python" in name or "cudart" in name]
+    assert "NODELETE" in text  # its threads wait in its code
     header = (ROOT / "include" / "cudml" / "cudml.h").read_text()
     assert re.findall(r'^#define CUDML_VERSION "(.*)"$', header, re.M) == [cudml.__version__]

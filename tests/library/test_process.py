@@ -1,0 +1,95 @@
+"""A C++ process: threads that share an operator, messages, rounding modes, unloading."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from library_support import built, library, run
+
+FOLDER = Path(__file__).parent
+
+
+def test_a_process(tmp_path: Path) -> None:
+    program = built(FOLDER / "process.cpp", tmp_path, "-O1", "-pthread", "-ldl")
+    assert run([str(program), str(library())], CUDML_NUM_THREADS="3").stdout == "good\n"
+
+
+def test_a_plugin_is_unloaded_while_its_threads_wait(tmp_path: Path) -> None:
+    """The library stays, and so does the code that its threads return to."""
+    plugin = tmp_path / "plugin.c"
+    plugin.write_text(PLUGIN)
+    host = tmp_path / "host.c"
+    host.write_text(HOST)
+    shared = built(plugin, tmp_path, "-shared", "-fPIC")
+    program = tmp_path / "unload"
+    subprocess.run(["gcc", host, "-o", program, "-ldl"], check=True)
+    assert run([str(program), str(shared)], CUDML_NUM_THREADS="3").stdout == "255 3 255\n"
+
+
+PLUGIN = """
+#include <cudml/cudml.h>
+#include <stdlib.h>
+/* The greatest value of a large pooling of 0, 1, ... 255, 0, ... */
+int work(void) {
+  enum { kN = 4096 };
+  static const UINT sizes[] = {1, 1, kN, kN}, pooled[] = {1, 1, kN / 2, kN / 2}, two[] = {2, 2};
+  static const UINT none[] = {0, 0};
+  DML_BUFFER_TENSOR_DESC x = {0}, y;
+  x.DataType = DML_TENSOR_DATA_TYPE_UINT8;
+  x.DimensionCount = 4;
+  x.Sizes = sizes;
+  x.TotalTensorSizeInBytes = kN * kN;
+  y = x;
+  y.Sizes = pooled;
+  y.TotalTensorSizeInBytes = kN * kN / 4;
+  const DML_TENSOR_DESC from = {DML_TENSOR_TYPE_BUFFER, &x}, to = {DML_TENSOR_TYPE_BUFFER, &y};
+  const DML_MAX_POOLING1_OPERATOR_DESC pool = {&from, &to, NULL, 2, two, two, none, none};
+  const DML_OPERATOR_DESC desc = {DML_OPERATOR_MAX_POOLING1, &pool};
+  cudml_operator* op = NULL;
+  cudml_compiled* compiled = NULL;
+  unsigned char* values = malloc(kN * kN + kN * kN / 4);
+  const void* inputs[] = {values};
+  void* outputs[] = {values + kN * kN};
+  cudml_execution e = {sizeof e, inputs, outputs, 1, 1, NULL, 0, NULL, 0, NULL};
+  int greatest = 0;
+  for (int i = 0; i < kN * kN; ++i) values[i] = (unsigned char)i;
+  if (cudml_operator_create(&desc, DML_FEATURE_LEVEL_6_4, &op)) return -1;
+  if (cudml_operator_compile(op, "cpu", &compiled)) return -2;
+  if (cudml_execute(compiled, &e)) return -3;
+  for (int i = 0; i < kN * kN / 4; ++i)
+    if (values[kN * kN + i] > greatest) greatest = values[kN * kN + i];
+  cudml_compiled_destroy(compiled);
+  cudml_operator_destroy(op);
+  free(values);
+  return greatest;
+}
+"""
+HOST = """
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+static int threads(void) { /* of this process; "." and ".." are listed as well */
+  int n = -2;
+  DIR* tasks = opendir("/proc/self/task");
+  while (readdir(tasks)) ++n;
+  closedir(tasks);
+  return n;
+}
+static int work(const char* file) {
+  void* plugin = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (!plugin) return -9;
+  const int result = ((int (*)(void))dlsym(plugin, "work"))();
+  dlclose(plugin);
+  usleep(20000);
+  return result;
+}
+int main(int argc, char** argv) {
+  (void)argc;
+  const int first = work(argv[1]);
+  printf("%d %d ", first, threads());
+  printf("%d\\n", work(argv[1]));
+  return 0;
+}
+"""
