@@ -8,7 +8,7 @@
 #include "bindings/operators.h"
 #include "bindings/raise.h"
 #include "bindings/text.h"
-#include "core/float_state.h"
+#include "cpu/simd/float_state.h"
 #include "library/operator.h"
 
 namespace cudml::bindings {

@@ -3,7 +3,6 @@
 #include <pybind11/stl.h>
 
 #include <string>
-#include <utility>
 
 #include "bindings/arguments.h"
 #include "bindings/call.h"
@@ -13,6 +12,7 @@
 #include "bindings/raise.h"
 #include "core/environment.h"
 #include "cpu/isa/backend.h"
+#include "cpu/simd/identity.h"
 #include "cpu/threads/parallel.h"
 #include "cuda/device.h"
 #include "cudml/cudml.h"
@@ -44,25 +44,6 @@ py::list split(const std::string& text) {
   return text.empty() ? py::list() : py::list(py::str(text).attr("split")(","));
 }
 
-py::list cpu_features() {
-  py::list features;
-#if defined(__x86_64__)
-  const std::pair<const char*, int> known[] = {
-      {"sse4.2", __builtin_cpu_supports("sse4.2")},
-      {"avx", __builtin_cpu_supports("avx")},
-      {"fma", __builtin_cpu_supports("fma")},
-      {"avx2", __builtin_cpu_supports("avx2")},
-      {"avx512f", __builtin_cpu_supports("avx512f")},
-      {"avx512bw", __builtin_cpu_supports("avx512bw")},
-      {"avx512vl", __builtin_cpu_supports("avx512vl")},
-      {"avx512bf16", __builtin_cpu_supports("avx512bf16")},
-  };
-  for (const auto& [name, is_supported] : known)
-    if (is_supported) features.append(name);
-#endif
-  return features;
-}
-
 py::dict cuda_info() {
   const cuda::DeviceQuery query = cuda::query_devices();
   py::list devices;
@@ -92,7 +73,7 @@ py::dict build_info() {
 #endif
   info["instruction_sets"] = split(cpu::built_instruction_sets());
   info["instruction_set"] = cpu::backend().isa;
-  info["cpu_features"] = cpu_features();
+  info["cpu_features"] = cpu::features();
   info["cuda"] = cuda_info();
   return info;
 }

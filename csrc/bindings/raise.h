@@ -5,7 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
-#include "core/float_state.h"
+#include "cpu/simd/float_state.h"
 
 namespace cudml::bindings {
 

@@ -51,9 +51,7 @@ class LineStream {
   static constexpr int64_t kRoom = 8192;
 
   static void stream_lines(char* dst, const char* src, int64_t n) {
-    for (int64_t i = 0; i < n; i += kLine)
-      for (int64_t j = 0; j < kLine; j += kVectorBytes)
-        stream_vector(dst + i + j, load_vector<Vector<char>>(src + i + j));
+    for (int64_t i = 0; i < n; i += kLine) stream_line(dst + i, src + i);
   }
 
   static void fetch(const char* src, int64_t n) {

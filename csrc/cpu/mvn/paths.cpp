@@ -10,7 +10,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-bool has_wide_vectors(const MvnPlan&, const Machine&) { return kHasLineVectors; }
+bool has_line_vectors(const MvnPlan&, const Machine&) { return kHasLineVectors; }
 
 bool are_floats_narrow(const MvnPlan& plan, const Machine&) { return plan.dtype != Dtype::float64; }
 
@@ -77,7 +77,7 @@ constexpr Path<MvnPlan> kPaths[] = {
       {"groups are rows of at most 16 elements that share scale and bias", has_short_rows}},
      short_rows},
     {"mvn/paired_rows",
-     {{"the processor has AVX-512", has_wide_vectors},
+     {{"the processor has vectors that fill a line of memory", has_line_vectors},
       kRows,
       kPacked,
       {"rows are 16-bit floats in whole lines, at least 3072 and 4 rows a thread, with a scale and "

@@ -71,7 +71,7 @@ inline auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot
   factor = as_floats(inverse);
   const D rest = as_doubles(pivot) - mean;
   shift = as_floats(rest == 0 ? zero : D(rest * inverse));
-  near = as_floats((mean * mean <= kNear * variance) & (variance < kMost32) ? one : zero);
+  near = as_floats(((mean * mean <= kNear * variance) & (variance < kMost32)) ? one : zero);
   return is_near(delta, variance);
 }
 
@@ -95,7 +95,7 @@ struct GroupSums {
   /// Coefficients of groups [0, count), and whether all guesses were good. All at once, which suits
   /// numbers that were written as vectors: others, read as such a moment later, are waited for.
   bool finish(const MvnPlan& plan, int64_t count, Coefficients<kMost>& result) const {
-    auto are_good = kDoubleIndices == kDoubleIndices;
+    Vector<int64_t> are_good = kDoubleIndices >= 0;
     for (int64_t i = 0; i < count; i += kDoubles) {  // the last lanes may stand for no group
       HalfFloats pivot, factor, shift, near;
       are_good &=

@@ -87,19 +87,7 @@ class PackedLines {
 
     template <int kBytes>
     void write(const char* x, char* dst) const {
-      x += from;
-      dst += to;
-#if defined(__SSSE3__)
-      const __m128i order = *reinterpret_cast<const __m128i*>(which);
-      const auto* const source = reinterpret_cast<const __m128i*>(x);
-      auto* const target = reinterpret_cast<__m128i*>(dst);
-      if constexpr (kBytes == 16)
-        _mm_storeu_si128(target, _mm_shuffle_epi8(_mm_loadu_si128(source), order));
-      else
-        _mm_storel_epi64(target, _mm_shuffle_epi8(_mm_loadl_epi64(source), order));
-#else
-      for (int64_t i = 0; i < count; ++i) dst[i] = x[which[i]];
-#endif
+      pick_bytes<kBytes>(dst + to, x + from, which, count);
     }
   };
 

@@ -43,22 +43,12 @@ bool are_lines_packed(const PadPlan& plan, const Machine&) {
   return prepare(plan, lines);
 }
 
-bool have_narrow_seams([[maybe_unused]] const PadPlan& plan, const Machine&) {
-#if defined(__AVX512BW__)
+bool have_narrow_seams(const PadPlan& plan, const Machine&) {
   Seams seams;
   return seams.prepare(plan, line_of(plan));
-#else
-  return false;
-#endif
 }
 
-bool has_avx512(const PadPlan&, const Machine&) {
-#if defined(__AVX512BW__)
-  return true;
-#else
-  return false;
-#endif
-}
+bool has_line_vectors(const PadPlan&, const Machine&) { return kHasLineVectors; }
 
 bool are_lines_short(const PadPlan& plan, const Machine&) { return fits_short_lines(plan); }
 
@@ -67,13 +57,11 @@ bool are_lines_long(const PadPlan& plan, const Machine&) {
   return line.axis.out * line.run * plan.item_size >= kStreamedLine;
 }
 
-void pad_seams([[maybe_unused]] const PadPlan& plan, [[maybe_unused]] const Arrays& a) {
-#if defined(__AVX512BW__)
+void pad_seams(const PadPlan& plan, const Arrays& a) {
   const Line line = line_of(plan);
   Seams seams;
   seams.prepare(plan, line);
   write_packed<SeamOutput>(plan, a.x, a.y, line.outer_rank, seams);
-#endif
 }
 
 void pad_packed(const PadPlan& plan, const Arrays& a) {
@@ -130,7 +118,7 @@ constexpr Predicate<PadPlan> kPackedLines{
 
 constexpr Path<PadPlan> kPaths[] = {
     {"pad/seams",
-     {{"the processor has AVX-512", has_avx512},
+     {{"the processor has vectors that fill a line of memory", has_line_vectors},
       kLargeResult,
       kPackedLines,
       {"rows are 64 to 640 bytes, and their borders at most 64", have_narrow_seams}},

@@ -37,16 +37,10 @@ class Turned {
 
   /// The item at x and n - 1 before it.
   void copy(const char* x, char* dst, int64_t n) const {
-#if defined(__SSSE3__)
     // Whole vectors, whose last bytes the next one puts right.
-    const __m128i order = *reinterpret_cast<const __m128i*>(which_);
     const int64_t step = each_ * item_;
-    for (; each_ > 0 && n * item_ >= 16; n -= each_, x -= step, dst += step) {
-      const auto* const source = reinterpret_cast<const __m128i*>(x + item_ - 16);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst),
-                       _mm_shuffle_epi8(_mm_loadu_si128(source), order));
-    }
-#endif
+    for (; each_ > 0 && n * item_ >= 16; n -= each_, x -= step, dst += step)
+      pick_bytes<16>(dst, x + item_ - 16, which_, step);
     for (; n > 0; --n, x -= item_, dst += item_) copy_bytes(dst, x, item_);
   }
 
@@ -66,15 +60,10 @@ inline void repeat_packed(const char* x, char* dst, int64_t n, int64_t item) {
 /// The n elements at x and before it; many of them with aligned stores but for both ends.
 template <class T>
 inline void copy_turned(const T* x, T* dst, int64_t n) {
-#if defined(__SSSE3__)
   constexpr int64_t kStep = kLanes<T>;
   if (n >= 8 * kStep) {
-    using V = Vector<T>;
-    V order;
-    for (int64_t i = 0; i < kStep; ++i) order[i] = T(kStep - 1 - i);
     const auto put = [&](int64_t i) {
-      const V v = load_vector<V>(x - i - (kStep - 1));
-      store_vector(dst + i, V(__builtin_shuffle(v, order)));
+      store_vector(dst + i, turned(load_vector<Vector<T>>(x - i - (kStep - 1))));
     };
     put(0);
     int64_t i =
@@ -82,7 +71,6 @@ inline void copy_turned(const T* x, T* dst, int64_t n) {
     for (; i + kStep <= n; i += kStep) put(i);
     return put(n - kStep);
   }
-#endif
   for (int64_t i = 0; i < n; ++i) dst[i] = x[-i];
 }
 

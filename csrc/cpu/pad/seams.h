@@ -2,11 +2,10 @@
 #pragma once
 
 #include "cpu/pad/plain.h"
+#include "cpu/simd/stream.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-#if defined(__AVX512BW__)
 
 /// Lines of memory (64 bytes) are loaded from the rows of x wherever these begin. A line that holds
 /// a seam, the border behind a row and the one before the next, is a permutation of the 64 bytes
@@ -43,11 +42,8 @@ class Seams {
 
   /// The line that begins at byte `at` of a seam; the row before it ends with the 64 bytes at
   /// `before`, the next one begins at `behind`.
-  __m512i line(const char* before, const char* behind, int64_t at) const {
-    const __m512i which = _mm512_loadu_si512(reinterpret_cast<const char*>(which_) + kLine + at);
-    const __m512i bytes =
-        _mm512_permutex2var_epi16(_mm512_loadu_si512(before), which, _mm512_loadu_si512(behind));
-    return _mm512_mask_blend_epi16(_mm512_movepi16_mask(which), bytes, _mm512_load_si512(value_));
+  Block<kLine> line(const char* before, const char* behind, int64_t at) const {
+    return merged_line(before, behind, reinterpret_cast<const char*>(which_) + kLine + at, value_);
   }
 
  private:
@@ -92,11 +88,11 @@ class SeamOutput {
     const char* before = before_;
     int64_t at = at_;
     for (; n > 0; --n, x += step) {
-      _mm_prefetch(x + row + kAhead, _MM_HINT_T0);
+      __builtin_prefetch(x + row + kAhead, 0, 3);
       for (; at < seam; at += kLine) write(seams_.line(before, x, at));
       for (at -= seam; at + kLine <= row; at += kLine) {
-        _mm_prefetch(x + at + kAhead, _MM_HINT_T0);
-        write(_mm512_loadu_si512(x + at));
+        __builtin_prefetch(x + at + kAhead, 0, 3);
+        write(Block<kLine>(x + at));
       }
       at -= row;
       before = x + row - kLine;
@@ -109,7 +105,7 @@ class SeamOutput {
     put(x, 0, 1);
     for (; at_ + kLine <= seams_.right(); at_ += kLine) write(seams_.line(before_, before_, at_));
     if (const int64_t n = seams_.right() - at_; n > 0)
-      _mm512_mask_storeu_epi8(y_, ~__mmask64{0} >> (kLine - n), seams_.line(before_, before_, at_));
+      write_part(seams_.line(before_, before_, at_), 0, n);
   }
 
  private:
@@ -118,18 +114,25 @@ class SeamOutput {
     const char* const value = seams_.constant();
     for (; at_ < seams_.right(); at_ += kLine) write(seams_.line(before_, value, at_));
     at_ -= n * seams_.bytes();
-    for (; at_ + kLine <= 0; at_ += kLine) write(_mm512_load_si512(value));
+    for (; at_ + kLine <= 0; at_ += kLine) write(Block<kLine>(value));
     before_ = value;
   }
 
-  void write(__m512i line) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(y_), line);
+  void write(const Block<kLine>& line) {
+    stream_block(y_, line);
     y_ += kLine;
+  }
+
+  /// Bytes [from, to) of a line.
+  void write_part(const Block<kLine>& line, int64_t from, int64_t to) {
+    char bytes[kLine];
+    line.store(bytes);
+    copy_short(y_ + from, bytes + from, to - from);
   }
 
   /// The line that the output begins in.
   void first(const char* x) {
-    _mm512_mask_storeu_epi8(y_, ~__mmask64{0} << lead_, seams_.line(x, x, at_));
+    write_part(seams_.line(x, x, at_), lead_, kLine);
     y_ += kLine;
     at_ += kLine;
     lead_ = 0;
@@ -141,8 +144,6 @@ class SeamOutput {
   char* y_;
   const char* before_;  // the last 64 bytes of the row before
 };
-
-#endif
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

@@ -283,7 +283,7 @@ class ColumnPairs {
       return same_bits<Words>(
           Join::join(load_vector<Vector<V>>(at), load_vector<Vector<V>>(at + column_)));
     };
-    return __builtin_shuffle(joined(p), joined(p + kVectorBytes), words);
+    return shuffled(joined(p), joined(p + kVectorBytes), words);
   }
 
   static constexpr PairPlaces kPlaces{};

@@ -56,7 +56,7 @@ class TurnedRows {
   }
 
  private:
-  static Lanes turned(const Lanes& v, const Places& at) { return __builtin_shuffle(v, at); }
+  static Lanes turned(const Lanes& v, const Places& at) { return shuffled(v, at); }
   Lanes load(const T* row) const {
     const Lanes v = load_part(op_, row, n_, end_);
     return at_ < IntegerLike<V>(n_) + Places{} ? v : all_lanes(Op::none());

@@ -119,7 +119,7 @@ class PairPlanes {
     const Quotient<Sum> share = share_;
     for (const Line* line = lines + v % period; v < end; ++v, to += kStep) {
       const auto a = load_floats(grad + line->first), b = load_floats(grad + line->second);
-      const auto shares = share(__builtin_shuffle(a, b, line->at));
+      const auto shares = share(shuffled(a, b, line->at));
       if constexpr (kStreamed)
         store_past(SumOf<T>{}, to, shares);
       else

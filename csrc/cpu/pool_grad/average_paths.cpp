@@ -74,7 +74,7 @@ constexpr Predicate<PoolGradPlan> kRows{
 
 constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/average_pairs",
-     {{"the processor has AVX", has_wide_vectors},
+     {{"the processor has vectors wider than 16 bytes", has_wide_vectors},
       kNarrow,
       kShort,
       kRows,

@@ -293,7 +293,7 @@ class AverageRows {
                        IntegerLike<Sum>((s.first + x_.start) % 2)) >>
                       1;
     for (; i < end; i += kStep, to += kStep)
-      store_floats(to, __builtin_shuffle(load_vector<Sums>(line + i / 2), half));
+      store_floats(to, shuffled(load_vector<Sums>(line + i / 2), half));
   }
 
   /// In the order of the windows; kWindow is their length, or 0 for any.

@@ -10,12 +10,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-// 16-bit floats that are converted by the element would take most of the time.
-#if defined(__F16C__)
 using RowTypes = Types<float, Float16, BFloat16>;
-#else
-using RowTypes = Types<float, BFloat16>;
-#endif
 
 /// Blocks of whole rows.
 struct RowShape {
@@ -226,7 +221,7 @@ class MaxRows {
     if (is_long) {  // the row's last vectors, moved to the front
       pairs = pairs_at<T, K>(x + n / 2 * 2 - 2 * kStep, nan);
       const Integers from = at + all_lanes(Integer(kStep - n / 2));
-      pairs = {__builtin_shuffle(pairs.first, from), __builtin_shuffle(pairs.second, from)};
+      pairs = {shuffled(pairs.first, from), shuffled(pairs.second, from)};
       const auto last = all_lanes(key_at(x[n - 1], nan));
       if (n % 2 != 0) pairs.first = at == all_lanes(Integer(n / 2)) ? last : pairs.first;
     } else {

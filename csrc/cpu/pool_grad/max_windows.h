@@ -3,6 +3,7 @@
 
 #include "cpu/pool_grad/covers.h"
 #include "cpu/simd/lanes.h"
+#include "cpu/simd/native.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -49,31 +50,10 @@ Vector<RowKey<T>> keys_of(Vector<RowKey<T>> bits) {
 
 /// Whether there has been a NaN.
 struct NanSeen {
-#if defined(__AVX512F__)
-  __mmask16 lanes = 0;
-  void see(const RowSums& a, const RowSums& b) {
-    lanes |= _mm512_cmp_ps_mask(same_bits<__m512>(a), same_bits<__m512>(b), _CMP_UNORD_Q);
-  }
-  bool any() const { return lanes != 0; }
-#else
-  RowTaps lanes = {};
-  void see(const RowSums& a, const RowSums& b) { lanes |= (a != a) | (b != b); }
-  bool any() const {
-    int32_t all = 0;
-    for (int i = 0; i < kRowLanes; ++i) all |= lanes[i];
-    return all != 0;
-  }
-#endif
+  LaneSet lanes = {};
+  void see(const RowSums& a, const RowSums& b) { lanes |= nan_lanes(a, b); }
+  bool any() const { return is_any(lanes); }
 };
-
-/// A value that stays in a register, whatever it was made from.
-template <class V>
-V kept(V v) {
-#if defined(__AVX__)
-  asm("" : "+v"(v));
-#endif
-  return v;
-}
 
 /// Neighbouring elements of a row, the first of each pair and the second.
 template <class K>
@@ -85,8 +65,8 @@ template <class T, class K>
 KeyPairs<K> pairs_at(const T* x, NanSeen& nan) {
   constexpr auto kAll = kLanesOf<Vector<K>>;
   const auto* at = reinterpret_cast<const K*>(x);
-  const auto a = kept(load_vector<Vector<K>>(at));
-  const auto b = kept(load_vector<Vector<K>>(at + kLanes<K>));
+  const auto a = opaque(load_vector<Vector<K>>(at));
+  const auto b = opaque(load_vector<Vector<K>>(at + kLanes<K>));
   const auto first = pick<0, 2>(a, b, kAll), second = pick<1, 2>(a, b, kAll);
   if constexpr (std::is_same_v<K, float>) {
     nan.see(a, b);
@@ -149,7 +129,7 @@ template <class A>
 struct TapNumbers {
   Vector<A> of[9];
   TapNumbers() {
-    for (int k = 0; k < 9; ++k) of[k] = kept(all_lanes(A(k)));
+    for (int k = 0; k < 9; ++k) of[k] = opaque(all_lanes(A(k)));
   }
 };
 template <class K>
@@ -236,12 +216,7 @@ template <class T, class K>
 template <int kHalf>
 RowTaps wide_taps(const Vector<int16_t>& tap) {
   constexpr auto kAll = std::make_index_sequence<size_t(kRowLanes)>{};
-  const auto half = half_of<kHalf, int16_t, kVectorBytes>(tap, kAll);
-#if defined(__AVX512F__)
-  return same_bits<RowTaps>(_mm512_maskz_cvtepi16_epi32(0xffff, same_bits<__m256i>(half)));
-#else
-  return __builtin_convertvector(half, RowTaps);
-#endif
+  return as_words(half_of<kHalf, int16_t, kVectorBytes>(tap, kAll));
 }
 
 template <class T>

@@ -59,8 +59,18 @@ inline Halves narrow_as(BFloat16, Floats v) {
 constexpr bool kNarrowsBFloat16 = false;
 #endif
 
-/// v, which no compiler knows any more.
-inline Floats opaque(Floats v) {
+/// dst[i] = src[which[i]] for i in [0, n) by 8 or 16 bytes, which are all read and written.
+template <int kBytes>
+inline void pick_bytes(char* dst, const char* src, const unsigned char* which, int64_t) {
+  uint8x16_t bytes = {};
+  std::memcpy(&bytes, src, kBytes);
+  bytes = vqtbl1q_u8(bytes, vld1q_u8(which));
+  std::memcpy(dst, &bytes, kBytes);
+}
+
+/// v, which no compiler knows any more: it stays in a register.
+template <class V>
+inline V opaque(V v) {
   asm("" : "+w"(v));
   return v;
 }

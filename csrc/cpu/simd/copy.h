@@ -13,6 +13,7 @@ struct Block {
   Vector<char, kBytes> bytes;
 
   explicit Block(const char* src) : bytes(load_vector<Vector<char, kBytes>>(src)) {}
+  explicit Block(const Vector<char, kBytes>& v) : bytes(v) {}
   void store(char* dst) const { store_vector(dst, bytes); }
 };
 
@@ -66,6 +67,24 @@ inline void copy_bytes(void* to, const void* from, int64_t n) {
     Block<kVectorBytes>(src).store(dst);
   const int64_t rest = end - dst;
   if (rest > 0) Block<kVectorBytes>(src + rest - kVectorBytes).store(end - kVectorBytes);
+}
+
+/// dst[i] = src[which[i]] for i in [0, n), one after the other.
+inline void pick_each(char* dst, const char* src, const unsigned char* which, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = src[which[i]];
+}
+
+/// A line put together of 16 bits each, one after the other: number i of the 32 is number which[i]
+/// of those at `a` and then at `b`, or number i of those at `rest` where which[i] is negative.
+inline Block<64> merge_each(const char* a, const char* b, const char* which, const char* rest) {
+  int16_t from[32], halves[3 * 32];
+  std::memcpy(from, which, sizeof from);
+  Block<64>(a).store(reinterpret_cast<char*>(halves));
+  Block<64>(b).store(reinterpret_cast<char*>(halves + 32));
+  Block<64>(rest).store(reinterpret_cast<char*>(halves + 64));
+  int16_t line[32];
+  for (int i = 0; i < 32; ++i) line[i] = halves[from[i] < 0 ? 64 + i : from[i]];
+  return Block<64>(reinterpret_cast<const char*>(line));
 }
 
 }  // namespace

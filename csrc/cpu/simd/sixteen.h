@@ -101,11 +101,28 @@ inline bool is_zero(Words v) {
   return (both[0] | both[1]) == 0;
 }
 
+/// Lanes that something holds of, in any of some vectors.
+using LaneSet = LaneIndices;
+/// Lanes in which one of two is NaN.
+inline LaneSet nan_lanes(Floats a, Floats b) { return (a != a) | (b != b); }
+inline bool is_any(LaneSet lanes) { return !is_zero(std::bit_cast<Words>(lanes)); }
+
+/// Integers of 16 bits as such of 32.
+inline LaneIndices as_words(Vector<int16_t, kVectorBytes / 2> v) {
+  return __builtin_convertvector(v, LaneIndices);
+}
+
 /// v * 2^n for whole numbers n from -250 to 0, in two steps, since 2^n may be subnormal.
 inline Floats times_power(Floats v, Floats n) {
   const auto whole = __builtin_convertvector(n, LaneIndices), half = whole >> 1;
   return v * std::bit_cast<Floats>((half + 127) << 23) *
          std::bit_cast<Floats>((whole - half + 127) << 23);
+}
+
+/// A line put together of 16 bits each: number i of the 32 is number which[i] of those at `a` and
+/// then at `b`, or number i of those at `rest` where which[i] is negative.
+inline Block<64> merged_line(const char* a, const char* b, const char* which, const char* rest) {
+  return merge_each(a, b, which, rest);
 }
 
 // Four lanes are moved about by way of memory.

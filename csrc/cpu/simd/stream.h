@@ -15,6 +15,21 @@ inline void stream_vector(A* p, const V& v) {
   stream_bits(p, std::bit_cast<Vector<char, int(sizeof(V))>>(v));
 }
 
+/// A line of 64 bytes past the caches, to its place or from any to it.
+inline void stream_line(char* to, const char* from) {
+  for (int64_t i = 0; i < 64; i += kVectorBytes)
+    stream_vector(to + i, load_vector<Vector<char>>(from + i));
+}
+template <int kBytes>
+inline void stream_block(char* to, const Block<kBytes>& block) {
+  if constexpr (kBytes <= kVectorBytes) {
+    stream_bits(to, block.bytes);
+  } else {
+    stream_block(to, block.first);
+    stream_block(to + kBytes / 2, block.second);
+  }
+}
+
 /// Bytes from p to the next line of 64.
 inline int64_t bytes_to_line(const void* p) {
   return int64_t(-reinterpret_cast<uintptr_t>(p) & 63);

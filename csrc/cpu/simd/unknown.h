@@ -33,7 +33,16 @@ inline V fused(const V& a, const V& b, const V& c) {
   return v;
 }
 
-inline Floats opaque(Floats v) { return v; }
+/// dst[i] = src[which[i]] for i in [0, n).
+template <int kBytes>
+inline void pick_bytes(char* dst, const char* src, const unsigned char* which, int64_t n) {
+  pick_each(dst, src, which, n);
+}
+
+template <class V>
+inline V opaque(V v) {
+  return v;
+}
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

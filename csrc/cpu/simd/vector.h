@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -41,6 +42,45 @@ inline V load_vector(const A* p) {
 template <class V, class A>
 inline void store_vector(A* p, const V& v) {
   std::memcpy(p, &v, sizeof v);
+}
+
+template <class V, int... kLane>
+inline V turned(const V& v, std::integer_sequence<int, kLane...>) {
+  return __builtin_shufflevector(v, v, (int(sizeof...(kLane)) - 1 - kLane)...);
+}
+/// The lanes of v, the last one first.
+template <class V>
+inline V turned(const V& v) {
+  return turned(v, std::make_integer_sequence<int, int(sizeof v / sizeof v[0])>{});
+}
+
+/// Lane l of the result is lane index[l] of v, modulo their number.
+template <class V, class Indices>
+inline V shuffled(const V& v, const Indices& index) {
+#if __has_builtin(__builtin_shuffle)
+  return __builtin_shuffle(v, index);
+#else  // compilers without that notation, by way of memory
+  constexpr auto kCount = sizeof v / sizeof v[0];
+  V moved;
+  for (size_t l = 0; l < kCount; ++l) moved[l] = v[size_t(index[l]) % kCount];
+  return moved;
+#endif
+}
+
+/// The same of the lanes of a and then b's.
+template <class V, class Indices>
+inline V shuffled(const V& a, const V& b, const Indices& index) {
+#if __has_builtin(__builtin_shuffle)
+  return __builtin_shuffle(a, b, index);
+#else
+  constexpr auto kCount = sizeof a / sizeof a[0];
+  V moved;
+  for (size_t l = 0; l < kCount; ++l) {
+    const size_t i = size_t(index[l]) % (2 * kCount);
+    moved[l] = i < kCount ? a[i] : b[i - kCount];
+  }
+  return moved;
+#endif
 }
 
 }  // namespace

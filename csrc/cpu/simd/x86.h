@@ -21,6 +21,19 @@ inline void stream_bits(void* p, const Vector<char, 16>& v) {
 inline void stream_bits(void* p, const Vector<char, 32>& v) {
   _mm256_stream_si256(static_cast<__m256i*>(p), std::bit_cast<__m256i>(v));
 }
+
+/// dst[i] = src[which[i]] for i in [0, n) by 8 or 16 bytes, which are all read and written; `which`
+/// is a multiple of 16.
+template <int kBytes>
+inline void pick_bytes(char* dst, const char* src, const unsigned char* which, int64_t) {
+  const __m128i order = *reinterpret_cast<const __m128i*>(which);
+  const auto* const from = reinterpret_cast<const __m128i*>(src);
+  auto* const to = reinterpret_cast<__m128i*>(dst);
+  if constexpr (kBytes == 16)
+    _mm_storeu_si128(to, _mm_shuffle_epi8(_mm_loadu_si128(from), order));
+  else
+    _mm_storel_epi64(to, _mm_shuffle_epi8(_mm_loadl_epi64(from), order));
+}
 #endif
 #if defined(__AVX512F__)
 inline void stream_bits(void* p, const Vector<char, 64>& v) {

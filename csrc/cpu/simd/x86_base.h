@@ -24,8 +24,15 @@ inline Doubles root(Doubles v) { return _mm_sqrt_pd(v); }
 inline Floats fused(Floats a, Floats b, Floats c) { return a * b + c; }
 inline Doubles fused(Doubles a, Doubles b, Doubles c) { return a * b + c; }
 
-/// v, which no compiler knows any more.
-inline Floats opaque(Floats v) {
+/// dst[i] = src[which[i]] for i in [0, n).
+template <int kBytes>
+inline void pick_bytes(char* dst, const char* src, const unsigned char* which, int64_t n) {
+  pick_each(dst, src, which, n);
+}
+
+/// v, which no compiler knows any more: it stays in a register.
+template <class V>
+inline V opaque(V v) {
   asm("" : "+x"(v));
   return v;
 }

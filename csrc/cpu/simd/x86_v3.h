@@ -83,11 +83,30 @@ inline bool is_zero(Vector<uint32_t> v) {
   return _mm256_testz_si256(std::bit_cast<__m256i>(v), std::bit_cast<__m256i>(v)) != 0;
 }
 
+/// Lanes that something holds of, in any of some vectors.
+using LaneSet = LaneIndices;
+/// Lanes in which one of two is NaN.
+inline LaneSet nan_lanes(Floats a, Floats b) {
+  return std::bit_cast<LaneIndices>(_mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+}
+inline bool is_any(LaneSet lanes) { return !is_zero(std::bit_cast<Vector<uint32_t>>(lanes)); }
+
+/// Integers of 16 bits as such of 32.
+inline LaneIndices as_words(Vector<int16_t, kVectorBytes / 2> v) {
+  return std::bit_cast<LaneIndices>(_mm256_cvtepi16_epi32(std::bit_cast<__m128i>(v)));
+}
+
 /// v * 2^n for whole numbers n from -250 to 0, in two steps, since 2^n may be subnormal.
 inline Floats times_power(Floats v, Floats n) {
   const auto whole = std::bit_cast<LaneIndices>(_mm256_cvtps_epi32(n)), half = whole >> 1;
   return v * std::bit_cast<Floats>((half + 127) << 23) *
          std::bit_cast<Floats>((whole - half + 127) << 23);
+}
+
+/// A line put together of 16 bits each: number i of the 32 is number which[i] of those at `a` and
+/// then at `b`, or number i of those at `rest` where which[i] is negative.
+inline Block<64> merged_line(const char* a, const char* b, const char* which, const char* rest) {
+  return merge_each(a, b, which, rest);
 }
 
 /// A table of 2^kTableBits numbers; entry i modulo its length.
@@ -111,8 +130,9 @@ inline Floats lanes_of(Floats a, Floats b, LaneIndices index) {
                           std::bit_cast<__m256>(index << 28));
 }
 
-/// v, which no compiler knows any more.
-inline Floats opaque(Floats v) {
+/// v, which no compiler knows any more: it stays in a register.
+template <class V>
+inline V opaque(V v) {
   asm("" : "+x"(v));
   return v;
 }

@@ -137,8 +137,29 @@ inline bool is_zero(Vector<uint32_t> v) {
   return _mm512_test_epi32_mask(std::bit_cast<__m512i>(v), std::bit_cast<__m512i>(v)) == 0;
 }
 
+/// Lanes that something holds of, in any of some vectors.
+using LaneSet = __mmask16;
+/// Lanes in which one of two is NaN.
+inline LaneSet nan_lanes(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
+inline bool is_any(LaneSet lanes) { return lanes != 0; }
+
+/// Integers of 16 bits as such of 32.
+inline LaneIndices as_words(Vector<int16_t, kVectorBytes / 2> v) {
+  return std::bit_cast<LaneIndices>(_mm512_maskz_cvtepi16_epi32(0xffff, std::bit_cast<__m256i>(v)));
+}
+
 /// v * 2^n for whole numbers n.
 inline Floats times_power(Floats v, Floats n) { return _mm512_maskz_scalef_ps(0xffff, v, n); }
+
+/// A line put together of 16 bits each: number i of the 32 is number which[i] of those at `a` and
+/// then at `b`, or number i of those at `rest` where which[i] is negative.
+inline Block<64> merged_line(const char* a, const char* b, const char* which, const char* rest) {
+  const __m512i from = _mm512_loadu_si512(which);
+  const __m512i bytes =
+      _mm512_permutex2var_epi16(_mm512_loadu_si512(a), from, _mm512_loadu_si512(b));
+  return Block<64>(std::bit_cast<Vector<char>>(
+      _mm512_mask_blend_epi16(_mm512_movepi16_mask(from), bytes, _mm512_loadu_si512(rest))));
+}
 
 /// A table of 2^kTableBits numbers; entry i modulo its length.
 constexpr int kTableBits = 5;
@@ -159,8 +180,9 @@ inline Floats lanes_of(Floats a, Floats b, LaneIndices index) {
   return _mm512_permutex2var_ps(a, std::bit_cast<__m512i>(index), b);
 }
 
-/// v, which no compiler knows any more.
-inline Floats opaque(Floats v) {
+/// v, which no compiler knows any more: it stays in a register.
+template <class V>
+inline V opaque(V v) {
   asm("" : "+v"(v));
   return v;
 }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/environment.h"
+#include "cpu/simd/fence.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/thread_pool.h"
 

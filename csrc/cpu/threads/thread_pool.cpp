@@ -11,7 +11,8 @@
 #include <thread>
 
 #include "core/environment.h"
-#include "core/float_state.h"
+#include "cpu/simd/fence.h"
+#include "cpu/simd/float_state.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
 #include "cpu/threads/openmp.h"

@@ -8,13 +8,6 @@ namespace cudml::cpu {
 
 using Task = void (*)(const void* context, int64_t begin, int64_t end);
 
-/// Orders a thread's stores past the caches before whatever says that its part is done.
-inline void fence_stores() {
-#if defined(__x86_64__)
-  __builtin_ia32_sfence();
-#endif
-}
-
 /// Tasks [0, tasks) of one call of parallel_ranges, which move `bytes` together.
 struct Job {
   Job(Task run, const void* of, int64_t count, int64_t total_bytes)
