@@ -45,12 +45,12 @@ inline void store_vector(A* p, const V& v) {
 }
 
 template <class V, int... kLane>
-inline V turned(const V& v, std::integer_sequence<int, kLane...>) {
+[[gnu::always_inline]] inline V turned(const V& v, std::integer_sequence<int, kLane...>) {
   return __builtin_shufflevector(v, v, (int(sizeof...(kLane)) - 1 - kLane)...);
 }
 /// The lanes of v, the last one first.
 template <class V>
-inline V turned(const V& v) {
+[[gnu::always_inline]] inline V turned(const V& v) {
   return turned(v, std::make_integer_sequence<int, int(sizeof v / sizeof v[0])>{});
 }
 
