@@ -36,21 +36,21 @@ def ninja_run(folder, target):
     return folder / target
 
 
-def arm_program(flags):
-    """The program for aarch64, compiled as the product would be there, or with more flags."""
-    folder = ROOT / "build" / "".join(["arm", *flags])
+def program(name, compiler, flags):
+    """The program compiled as the product would be with more flags, for one instruction set."""
+    folder = ROOT / "build" / name
     folder.mkdir(parents=True, exist_ok=True)
     cache = native_build.compiler()[:-1]
-    command = [*cache, COMPILER, *COMMON, *LOOPS, *GXX, *flags]
+    command = [*cache, compiler, *COMMON, *LOOPS, *GXX, *flags]
     ninja = Ninja(native_build.UNROLLED)
     for rule in ("loops", "plans", "cpp"):
         ninja.rule(rule, [*command, DEPENDENCIES])
     for room in RECIPE["ROOMS"][:3]:
         for source in sources(room):
             ninja.compile("plans", source)
-    native_build.cpu_rules(ninja, command, {"base": []})
+    native_build.cpu_rules(ninja, folder, command, {"base": []})
     ninja.compile("loops", PROGRAM)
-    return linked(ninja, folder, [COMPILER])
+    return linked(ninja, folder, [compiler])
 
 
 def x86_program():
@@ -97,7 +97,8 @@ def main():
         raise SystemExit(
             f"cudml: {' and '.join(missing())} missing: apt install g++-aarch64-linux-gnu qemu-user"
         )
-    native, arm = x86_program(), arm_program(sys.argv[1:])
+    flags = sys.argv[1:]
+    native, arm = x86_program(), program("".join(["arm", *flags]), COMPILER, flags)
     numbers = native.parent / "numbers"
     want = run([native, "write", numbers], CUDML_CPU_ISA="base", CUDML_STREAM_BYTES="0")
     emulated = [EMULATOR, "-L", LIBRARIES, arm, "check", numbers]

@@ -35,7 +35,11 @@ BINDINGS_UNITS = 3
 # These no call waits for: they are kept small, in one unit. It is linked first, because the linker
 # keeps the first copy of pybind11's inline functions.
 BINDINGS_SMALL = ("descriptors", "directml", "explain", "exporter", "module", "raise")
-PYBIND11 = "#include <pybind11/pybind11.h>\n#include <pybind11/stl.h>\n"
+PYBIND11 = ["pybind11/pybind11.h", "pybind11/stl.h"]
+# What most files of plans and loops include, compiled once for each rule: intrinsics take longest.
+STANDARD = ["algorithm", "cstring", "limits", "memory", "optional", "string", "vector"]
+PLANS_PARTS = [*STANDARD, "core/layout.h"]
+LOOPS_PARTS = [*PLANS_PARTS, "cpu/isa/families.h", "cpu/simd/native.h"]
 # A sanitizer must name the kernel's line and the call that led to it.
 SANITIZED = ["-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
 SONAME = "libcudml.so.0"
@@ -59,10 +63,11 @@ def toolkit():
     return found, "" if found else "no CUDA toolkit was found when the package was built"
 
 
-def plain_rules(ninja, command, levels=(), small=SMALL, visible=()):
+def plain_rules(ninja, folder, command, levels=(), small=SMALL, visible=()):
     """Rules "cpp" and "plans", and the rooms of small sources that every build has."""
     ninja.rule("cpp", [*command, *visible, *levels, DEPENDENCIES])
     ninja.rule("plans", [*command, *small, *visible, *levels, DEPENDENCIES])
+    ninja.precompile(folder, "plans", PLANS_PARTS)
     for room in RECIPE["ROOMS"]:
         for source in sources(room):
             ninja.compile("plans", source)
@@ -75,8 +80,7 @@ def bindings_rules(ninja, folder, command, facts, small=SMALL):
     includes = [sysconfig.get_path("include"), pybind11.get_include()]
     isystem = [part for path in includes for part in ("-isystem", path)]
     ninja.rule("bindings", [*command, "-I.", *isystem, *facts, DEPENDENCIES])
-    write_once(folder / "pybind11_parts.h", PYBIND11)
-    ninja.precompile("bindings", "pybind11_parts.h")
+    ninja.precompile(folder, "bindings", PYBIND11)
     before = len(ninja.objects)
     cold = [source for source in sources("bindings") if source.stem in BINDINGS_SMALL]
     for unit in united(folder, "bindings_small", cold, 1):
@@ -96,7 +100,7 @@ def united(folder, name, files, count):
     return units
 
 
-def cpu_rules(ninja, command, levels):
+def cpu_rules(ninja, folder, command, levels):
     """csrc/cpu once per instruction set; what chooses among them, once."""
     for rule, names in (("plans", RECIPE["CPU_SMALL"]), ("cpp", RECIPE["CPU_PLAIN"])):
         for name in names:
@@ -105,6 +109,7 @@ def cpu_rules(ninja, command, levels):
         isa = [f"-DCUDML_ISA={level}", define("CUDML_ISA_NAME", level)]
         # The level's flags come after a file's own: "base" is small in every file.
         ninja.rule(f"cpu_{level}", [*command, *isa, DEPENDENCIES, *flags])
+        ninja.precompile(folder, f"cpu_{level}", LOOPS_PARTS)
         for source in cpu_sources():
             ninja.compile(f"cpu_{level}", source)
 
@@ -143,11 +148,11 @@ def whole_core_ninja(folder, flags, link=(), level=()):
     """The product without kernels and in one piece, with one table of loops."""
     command = [*compiler(), *COMMON, *GXX, *flags]
     ninja = Ninja(UNROLLED)
-    plain_rules(ninja, command, small=[])
+    plain_rules(ninja, folder, command, small=[])
     bindings_rules(ninja, folder, command, facts_of("_core", "left out of this build"), [])
     for source in sources("cuda"):
         ninja.compile("cpp", source)
-    cpu_rules(ninja, command, {"base": level})
+    cpu_rules(ninja, folder, command, {"base": level})
     link_rule(ninja, [*compiler(), *link], RECIPE["LIBRARIES"])
     ninja.link("module.so", ninja.objects, [exports(folder, *MODULE_MAP)], MODULE_MAP[:1])
     return ninja
@@ -188,12 +193,12 @@ def core_ninja(folder, debug=False):
     plain, loops, small, levels = optimized(ninja, debug)
     command, loops = [*cxx, *COMMON, *plain], [*cxx, *COMMON, *loops]
     several = ["-DCUDML_X86_LEVELS"] if is_x86_64() else []
-    plain_rules(ninja, command, several, small, VISIBLE)
+    plain_rules(ninja, folder, command, several, small, VISIBLE)
     for source in sources("cuda", without=["cuda/absent.cpp"] if cuda else []):
         ninja.compile("plans", source)
     if cuda:
         cuda_rules(ninja, cuda, archs)
-    cpu_rules(ninja, loops, levels)
+    cpu_rules(ninja, folder, loops, levels)
     library = list(ninja.objects)
     facts = facts_of("_core", why, cuda.version if cuda else "", archs)
     bindings = bindings_rules(ninja, folder, command, facts, small)
@@ -252,7 +257,7 @@ def simt_host_rules(ninja, folder, command):
     # pybind11 keeps what two modules share apart by its version; this one shares nothing.
     facts = [*facts_of("_simt", "", "host SIMT executor"), "-DCUDML_SIMT"]
     facts.append("-DPYBIND11_INTERNALS_VERSION=1000")
-    plain_rules(ninja, command)
+    plain_rules(ninja, folder, command)
     bindings_rules(ninja, folder, command, facts)
     # ThreadSanitizer must not see the executor's own accesses, which stand in for the hardware.
     executor = [*simt_commands("")[0], "-O2", "-fno-tree-loop-distribute-patterns"]
@@ -262,7 +267,7 @@ def simt_host_rules(ninja, folder, command):
     ninja.compile("bindings", CSRC / "simt" / "bindings.cpp")
     for source in sources("cuda", without=["cuda/absent.cpp"]):
         ninja.compile("cpp", source)
-    cpu_rules(ninja, command, {})
+    cpu_rules(ninja, folder, command, {})
 
 
 def folder_of(name, sanitize=""):

@@ -1,10 +1,12 @@
-"""The text of a build.ninja."""
+"""The text of a build.ninja: rules, edges in the order to begin with, objects in link order."""
 
 from __future__ import annotations
 
 from recipe import CSRC
 
 DEPENDENCIES = "$flags -MD -MF $out.d -c $in -o $out"
+# What compiles longest begins first, so that no processor is left with it at the end.
+LONGEST = ("cpu/pool/", "cpu/winners/winners", "cpu/pool_grad/", "cpu/mvn/rows", "cpu/mvn/tiles")
 
 
 def object_of(rule, source):
@@ -27,28 +29,34 @@ class Ninja:
     """Rules, then one edge for each object, in link order; `flags_of` has sources' own flags."""
 
     def __init__(self, flags_of=()):
-        self.lines, self.objects, self.headers = ["ninja_required_version = 1.5"], [], {}
+        self.rules, self.objects, self.headers = ["ninja_required_version = 1.5"], [], {}
+        self.first, self.lines = [], []  # edges: those that are begun before all others, the rest
         self.flags_of = dict(flags_of)
 
     def rule(self, name, command, dependencies=True):
         command = " ".join(str(part) for part in command)
-        self.lines += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
+        self.rules += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
         if dependencies:
-            self.lines += ["  depfile = $out.d", "  deps = gcc"]
+            self.rules += ["  depfile = $out.d", "  deps = gcc"]
 
     def compile(self, rule, source, more=""):
         self.objects.append(object_of(rule, source))
         header = self.headers.get(rule)
         needs = f" | {header}" if header else ""
-        self.lines.append(f"build {self.objects[-1]}: {rule} {source}{needs}")
         first = f"-include {header.removesuffix('.gch')} " if header else ""
         own = next((flags for name, flags in self.flags_of.items() if source == CSRC / name), "")
-        self.lines.append(f"  flags = {first}{own}{more}")
+        is_long = source.as_posix().startswith(tuple(str(CSRC / name) for name in LONGEST))
+        edge = [
+            f"build {self.objects[-1]}: {rule} {source}{needs}",
+            f"  flags = {first}{own}{more}",
+        ]
+        (self.first if is_long else self.lines).extend(edge)
 
-    def precompile(self, rule, header):
-        """Compiles a header once; every later source of the rule includes it first."""
-        self.lines.append(f"build {header}.gch: {rule} {header}")
-        self.lines.append("  flags = -x c++-header")
+    def precompile(self, folder, rule, names):
+        """Compiles headers once; every later source of the rule includes them first."""
+        header = f"{rule}_parts.h"
+        write_once(folder / header, "".join(f"#include <{name}>\n" for name in names))
+        self.first += [f"build {header}.gch: {rule} {header}", "  flags = -x c++-header"]
         self.headers[rule] = f"{header}.gch"
 
     def link(self, target, objects, flags=(), needs=()):
@@ -59,4 +67,4 @@ class Ninja:
         self.lines.append(f"default {target}")
 
     def write(self, folder):
-        write_once(folder / "build.ninja", "\n".join(self.lines) + "\n")
+        write_once(folder / "build.ninja", "\n".join([*self.rules, *self.first, *self.lines, ""]))

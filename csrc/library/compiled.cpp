@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "core/check.h"
-#include "core/float_state.h"
+#include "cpu/simd/float_state.h"
 #include "core/layout.h"
 #include "core/shown.h"
 

@@ -1,7 +1,7 @@
 // How failures leave the C interface: a status, and a message that the thread can ask for.
 #pragma once
 
-#include "core/float_state.h"
+#include "cpu/simd/float_state.h"
 #include "cudml/cudml.h"
 
 namespace cudml::library {

@@ -1,7 +1,7 @@
 // Operators from descriptors, whatever the caller's rounding mode.
 #include "library/operator.h"
 
-#include "core/float_state.h"
+#include "cpu/simd/float_state.h"
 
 namespace cudml::library {
 

@@ -62,7 +62,7 @@ template <class T>
 inline void copy_turned(const T* x, T* dst, int64_t n) {
   constexpr int64_t kStep = kLanes<T>;
   if (n >= 8 * kStep) {
-    const auto put = [&](int64_t i) [[gnu::always_inline]] {
+    const auto put = [&](int64_t i) {
       store_vector(dst + i, turned(load_vector<Vector<T>>(x - i - (kStep - 1))));
     };
     put(0);

@@ -8,23 +8,21 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// kBytes in registers: a vector, or two halves. Compilers leave an array of vectors on the stack.
-/// Always in line: a call would pass them by way of memory, where code is kept small.
 template <int kBytes, bool kIsOne = kBytes <= kVectorBytes>
 struct Block {
   Vector<char, kBytes> bytes;
 
-  [[gnu::always_inline]] explicit Block(const char* src)
-      : bytes(load_vector<Vector<char, kBytes>>(src)) {}
-  [[gnu::always_inline]] explicit Block(const Vector<char, kBytes>& v) : bytes(v) {}
-  [[gnu::always_inline]] void store(char* dst) const { store_vector(dst, bytes); }
+  explicit Block(const char* src) : bytes(load_vector<Vector<char, kBytes>>(src)) {}
+  explicit Block(const Vector<char, kBytes>& v) : bytes(v) {}
+  void store(char* dst) const { store_vector(dst, bytes); }
 };
 
 template <int kBytes>
 struct Block<kBytes, false> {
   Block<kBytes / 2> first, second;
 
-  [[gnu::always_inline]] explicit Block(const char* src) : first(src), second(src + kBytes / 2) {}
-  [[gnu::always_inline]] void store(char* dst) const {
+  explicit Block(const char* src) : first(src), second(src + kBytes / 2) {}
+  void store(char* dst) const {
     first.store(dst);
     second.store(dst + kBytes / 2);
   }

@@ -3,6 +3,7 @@
 //
 //   paths write FILE    runs, and writes the numbers
 //   paths check FILE    runs, and compares the numbers with those of the file
+//   paths bits FILE     runs, and writes a hash of what each path wrote, a line for each
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -24,6 +25,7 @@ std::map<std::string, int> runs;     // of each path
 std::vector<std::string> names;      // of each case
 std::vector<double> bounds, wanted;  // of each number: 0 where bits are fixed
 std::vector<double> numbers;
+std::vector<std::string> hashes;  // of each case by each path
 
 /// Numbers in the type of a tensor, with room behind and before them that must stay as it is.
 struct Tensor {
@@ -63,6 +65,12 @@ struct Tensor {
       CUDML_DTYPES(ENTRY)
 #undef ENTRY
     }
+  }
+  /// FNV-1a of all bytes.
+  uint64_t hash() const {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (unsigned char byte : room) h = (h ^ byte) * 0x100000001b3u;
+    return h;
   }
   bool has_edges() const {
     for (size_t i = 0; i < kEdge; ++i)
@@ -107,6 +115,8 @@ void run_paths(const std::string& name, cpu::Paths<Plan> paths, const Plan& plan
     arrays.workspace = space.room.empty() ? nullptr : space.data();
     path.run(plan, arrays);
     ++runs[path.name];
+    hashes.push_back(name + " by " + path.name + ": " + std::to_string(out.hash()) + " " +
+                     std::to_string(at.hash()));
     if (!out.has_edges()) fail(name, path.name, "writes beyond its result");
     bool is_same = true;
     for (int64_t k = 0; k < n; ++k) {
@@ -273,9 +283,12 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   run_all();
   const bool writes = std::strcmp(argv[1], "write") == 0;
-  std::FILE* file = std::fopen(argv[2], writes ? "wb" : "rb");
+  const bool is_hashed = std::strcmp(argv[1], "bits") == 0;
+  std::FILE* file = std::fopen(argv[2], writes || is_hashed ? "wb" : "rb");
   if (!file) return 2;
-  if (writes) {
+  if (is_hashed) {
+    for (const std::string& line : hashes) std::fprintf(file, "%s\n", line.c_str());
+  } else if (writes) {
     std::fwrite(numbers.data(), sizeof(double), numbers.size(), file);
   } else {
     for (double v; std::fread(&v, sizeof v, 1, file) == 1;) wanted.push_back(v);
