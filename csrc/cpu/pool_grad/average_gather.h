@@ -118,8 +118,9 @@ class RowGather : AverageGather<T, Sum> {
       for (int64_t i = 0; i < count * length; ++i) sum[i] = 0;
     }
 
+    /// Backwards through the taps, so that every element adds up its windows in ascending order.
     void add(const PoolAxis& w, int64_t o, int64_t n, const Sum* __restrict line) {
-      for (int64_t k = 0; k < w.window; ++k) {
+      for (int64_t k = w.window - 1; k >= 0; --k) {
         const int64_t at = k * w.dilation, begin = o + at / count - first;
         Sum* phase = sum + at % count * length;
         const int64_t from = std::max<int64_t>(0, -begin), to = std::min(n, length - begin);

@@ -22,20 +22,26 @@ class LaneGather : AverageGather<T, Sum> {
     return space;
   }
 
+  /// Columns of windows one after the other, the rows of each joined first: the order of RowGather,
+  /// as where planes lie is not to change their bits.
   void operator()(const Task& task) const {
-    Sum sums[kGatherLanes];
+    Sum sums[kGatherLanes], column[kGatherLanes];
     for (int64_t i = 0; i < task.n; ++i) sums[i] = 0;
     const Covers above = covers_of(f.axis[0], task.space(0));
     const Covers rows = covers_of(f.axis[1], task.space(1));
     const Covers columns = covers_of(f.axis[2], task.space(2));
     Pace pace;
-    for (int64_t a = above.first; a <= above.last; a += above.step)
-      for (int64_t b = rows.first; b <= rows.last; b += rows.step) {
-        const double count = double(counted_at(f, 0, a) * counted_at(f, 1, b));
-        const T* src = grad + task.y + a * f.y.space[0] + b * f.y.space[1];
-        for (int64_t c = columns.first; c <= columns.last; c += columns.step, pace.add(task.n))
-          add(src + c * f.y.space[2], Sum(count * double(counted_at(f, 2, c))), task.n, sums);
-      }
+    for (int64_t c = columns.first; c <= columns.last; c += columns.step) {
+      const Sum width = Sum(counted_at(f, 2, c));
+      for (int64_t i = 0; i < task.n; ++i) column[i] = 0;
+      for (int64_t a = above.first; a <= above.last; a += above.step)
+        for (int64_t b = rows.first; b <= rows.last; b += rows.step, pace.add(task.n)) {
+          const Sum count = Sum(counted_at(f, 0, a) * counted_at(f, 1, b));
+          const T* src = grad + task.y + a * f.y.space[0] + b * f.y.space[1] + c * f.y.space[2];
+          add(src, count * width, task.n, column);
+        }
+      for (int64_t i = 0; i < task.n; ++i) sums[i] += column[i];
+    }
     store_sums<T>(result + task.x, plan.result.batch[1], sums, task.n);
   }
 
