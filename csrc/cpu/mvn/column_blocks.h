@@ -13,9 +13,13 @@ namespace {
 constexpr int64_t kMostColumns = 4096;  // of a block's row
 /// Rows of fewer are read in pieces that memory is slow to find; but blocks should be many.
 constexpr int64_t kFewColumns = 1024, kFewestWideBlocks = 16;
-constexpr int64_t kSampleRows = 16;  // that the pivots are guessed from
+constexpr int64_t kEvenBytes = 2048;  // of a row made of several
+constexpr int64_t kSampleRows = 16;   // that the pivots are guessed from
 
-/// The blocks of a plan. Their rows are `repeat` rows of the plan each, but for the last one.
+/// The blocks of a plan. Their rows are `repeat` rows of the plan each, but for the last one: as
+/// many as make up a long row where columns are packed, which the step from a row to the next one
+/// tells. Wherever they stand, the sums of a group depend on that step, not on how many columns
+/// are its neighbours.
 struct Blocks {
   /// Up to `width` columns of one position of the outer kept dimensions.
   struct Block {
@@ -27,32 +31,34 @@ struct Blocks {
   const Layout layout;
   const bool is_cross;           // rows differ in scale or bias
   int64_t width, across, tasks;  // columns; blocks beside each other; of all positions
-  int64_t shift;  // what the first block has less, so that others begin lines in y's first row
+  int64_t shift;       // what the first block has less, so that others begin lines in y's first row
+  const int64_t step;  // elements of x from a row to the next one
   int64_t rows, repeat = 1, last_repeat;
   int64_t stretch;  // rows between which x and y go on by the same step
   bool is_run;      // and of which one follows the other
+  bool is_even;     // or rows stand at equal short distances, and are summed as if they did
+  bool is_packed;   // as they do in x
 
   /// `bytes` are those of an element; after `lead` elements of y a line of memory begins.
   Blocks(const MvnPlan& of, int64_t bytes, int64_t lead)
-      : plan(of), layout(of), is_cross(varies(&MvnAxis::scale) || varies(&MvnAxis::bias)) {
-    constexpr int64_t kRepeatBytes = 2048;  // of a row made of several
+      : plan(of),
+        layout(of),
+        is_cross(varies(&MvnAxis::scale) || varies(&MvnAxis::bias)),
+        step(inner().x) {
     const int64_t fold = layout.fold, all = layout.columns.size, plan_rows = of.group_size / fold;
     const bool is_wide = of.groups * fold >= kFewestWideBlocks * kMostColumns;
+    is_even = !is_cross && layout.reduced_rank == 1 && step >= fold && step * bytes <= kEvenBytes;
+    if (is_even) repeat = repeats(plan_rows, bytes);
     const int64_t line = 64 / bytes, most = is_wide ? kMostColumns : kFewColumns;
     across = (all + most - 1) / most;
-    const int64_t even = (all + across - 1) / across, step = fold > 1 ? fold : line;
-    width = std::min({(even + step - 1) / step * step, most / step * step, all});
+    const int64_t even = (all + across - 1) / across, unit = fold > 1 ? fold : line;
+    width = std::min({(even + unit - 1) / unit * unit, most / unit * unit, all});
+    if (is_even) width = std::min(width, step / fold * fold);
     shift = fold == 1 && width < all ? (line - lead) % line : 0;
     across = (all + shift + width - 1) / width;
     tasks = of.groups * fold / all * across;
+    is_packed = is_even && layout.columns.x == 1 && step == all && width == all;
     is_run = width == all && do_rows_follow();
-    if (is_run && layout.reduced_rank == 1) {
-      const int64_t lines = 64 / std::gcd<int64_t>(64, width * bytes),  // make up whole ones
-          enough = (kRepeatBytes / (width * bytes) + lines - 1) / lines * lines;
-      repeat = enough * width <= kMostColumns / 2 ? enough : kRepeatBytes / (width * bytes);
-      repeat = std::max<int64_t>(std::min(plan_rows / kSampleRows, repeat), 1);
-      if (repeat > lines) repeat -= repeat % lines;
-    }
     rows = (plan_rows + repeat - 1) / repeat;
     last_repeat = plan_rows - (rows - 1) * repeat;
     stretch = layout.reduced_rank == 1 ? rows : inner().size;
@@ -60,18 +66,22 @@ struct Blocks {
 
   Block block(int64_t task) const {
     const int64_t begin = task % across * width - shift, first = std::max<int64_t>(begin, 0);
-    Offsets origin = Walk(plan.kept, plan.kept_rank - 1, task / across).offsets();
+    Offsets origin = Walk(plan.kept, layout.outer_rank, task / across).offsets();
     origin.add(layout.columns, first);
     return {origin, std::min(begin + width, layout.columns.size) - first};
   }
 
   int64_t groups_of(const Block& b) const { return b.width / layout.fold; }
-  int64_t row_width(const Block& b, int64_t row) const {
-    return b.width * (row == rows - 1 ? last_repeat : repeat);
-  }
+  int64_t repeats_of(int64_t row) const { return row == rows - 1 ? last_repeat : repeat; }
+  int64_t row_width(const Block& b, int64_t row) const { return b.width * repeats_of(row); }
+
+  /// Columns of the sums from one of the plan's rows to the next one.
+  int64_t pitch(const Block& b) const { return is_even ? step : b.width; }
 
   /// Elements of x from a row to the next one of its stretch.
-  int64_t row_step() const { return inner().x * repeat; }
+  int64_t row_step() const { return step * repeat; }
+
+  int64_t y_step() const { return inner().y; }
 
   /// Where a row stands.
   Offsets at(const Block& b, int64_t row) const {
@@ -94,21 +104,23 @@ struct Blocks {
     for (int64_t row = first; row < end; ++row, walk.advance()) fn(row, walk.offsets());
   }
 
-  /// A value of each group for each column.
-  [[gnu::noinline]] void spread(const Block& b, const float* of_group, float* of_column) const {
+  /// A value of each group for each column that lies `pitch` after those of the row before.
+  [[gnu::noinline]] void spread(const Block& b, int64_t pitch, const float* of_group,
+                                float* of_column) const {
     const int64_t fold = layout.fold;
     if (fold == 1)
       std::copy_n(of_group, b.width, of_column);
     else
       for (int64_t g = 0; g < groups_of(b); ++g)
         std::fill_n(of_column + g * fold, fold, of_group[g]);
-    for (int64_t k = 1; k < repeat; ++k) std::copy_n(of_column, b.width, of_column + k * b.width);
+    if (b.width < pitch) std::fill_n(of_column + b.width, pitch - b.width, 0.0f);
+    for (int64_t k = 1; k < repeat; ++k) std::copy_n(of_column, pitch, of_column + k * pitch);
   }
 
   /// Adds up the columns of each group, in place.
   [[gnu::noinline]] void join(const Block& b, double* sums) const {
     for (int64_t k = 1; k < repeat; ++k)
-      for (int64_t c = 0; c < b.width; ++c) sums[c] += sums[k * b.width + c];
+      for (int64_t c = 0; c < b.width; ++c) sums[c] += sums[k * pitch(b) + c];
     const int64_t fold = layout.fold;
     if (fold == 1) return;
     for (int64_t g = 0; g < groups_of(b); ++g) {
@@ -125,12 +137,22 @@ struct Blocks {
     return false;
   }
 
+  /// As many rows as make up a long one of whole lines, if there are enough of them.
+  int64_t repeats(int64_t plan_rows, int64_t bytes) const {
+    const int64_t lines = 64 / std::gcd<int64_t>(64, step * bytes),  // make up whole ones
+        enough = (kEvenBytes / (step * bytes) + lines - 1) / lines * lines;
+    int64_t n = enough * step <= kMostColumns / 2 ? enough : kEvenBytes / (step * bytes);
+    n = std::max<int64_t>(std::min(plan_rows / kSampleRows, n), 1);
+    return n > lines ? n - n % lines : n;
+  }
+
   /// The dimension along which rows are next to each other.
   const MvnAxis& inner() const { return plan.reduced[layout.reduced_rank - 1]; }
 
   bool do_rows_follow() const {
     const int64_t all = layout.columns.size;
-    return layout.reduced_rank > 0 && inner().x == all && inner().y == all && !is_cross;
+    return layout.columns.x == 1 && layout.columns.y == 1 && step == all && inner().y == all &&
+           !is_cross;
   }
 };
 

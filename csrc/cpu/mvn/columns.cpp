@@ -19,7 +19,7 @@ template <class A>
 constexpr int64_t kWidth = 2048 / sizeof(A);  // columns of a block
 constexpr int64_t kChunkRows = 32;            // rows of a block that are summed about one pivot
 constexpr int64_t kPartRows = 4096;           // rows of a block that one task takes
-constexpr int64_t kFewestColumns = 8;
+constexpr int64_t kLeastStep = 8;             // elements: nearer ones are packed instead
 
 /// Moments of a block's columns, each over the same rows.
 template <class A>
@@ -158,7 +158,7 @@ class Columns {
 
   Block block(int64_t task) const {
     const int64_t first = task % blocks_ * width_;
-    Offsets origin = Walk(plan_.kept, plan_.kept_rank - 1, task / blocks_).offsets();
+    Offsets origin = Walk(plan_.kept, layout_.outer_rank, task / blocks_).offsets();
     origin.add(columns_, first);
     return {origin, std::min(width_, columns_.size - first)};
   }
@@ -290,21 +290,13 @@ class Columns {
 
 }  // namespace
 
-bool are_columns_faster(const MvnPlan& plan) {
-  if (plan.kept_rank == 0 || !(plan.use_mean || plan.use_variance)) return false;
-  if (Layout(plan).columns.size < kFewestColumns) return false;
-  return plan.reduced_rank == 0 || Layout::is_folded(plan) ||
-         plan.kept[plan.kept_rank - 1].x < plan.reduced[plan.reduced_rank - 1].x;
-}
+bool are_columns_apart(const MvnPlan& plan) { return are_elements_apart(plan, kLeastStep); }
 
 template <class T>
 void mvn_columns(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
   Columns<T>(plan, x, scale, bias, y).run();
 }
 
-template void mvn_columns<float>(const MvnPlan&, const void*, const void*, const void*, void*);
 template void mvn_columns<double>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_columns<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_columns<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
 
 }  // namespace cudml::cpu::CUDML_ISA

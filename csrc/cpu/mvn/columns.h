@@ -1,13 +1,14 @@
-// Normalization where a kept dimension is the fastest: neighbours in memory belong to other groups.
+// Normalization of doubles in columns: neighbours in memory belong to other groups.
 #pragma once
 
 #include "ops/mvn.h"
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// Whether rows of many groups' elements are read, rather than one group after the other.
-bool are_columns_faster(const MvnPlan& plan);
+/// Whether rows of many groups' elements may be read, rather than one group after the other.
+bool are_columns_apart(const MvnPlan& plan);
 
+/// T is double.
 template <class T>
 void mvn_columns(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
 

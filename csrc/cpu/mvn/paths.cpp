@@ -14,9 +14,10 @@ bool has_line_vectors(const MvnPlan&, const Machine&) { return kHasLineVectors; 
 
 bool are_floats_narrow(const MvnPlan& plan, const Machine&) { return plan.dtype != Dtype::float64; }
 
-bool is_row_nearer(const MvnPlan& plan, const Machine&) { return !are_columns_faster(plan); }
-bool is_column_nearer(const MvnPlan& plan, const Machine&) { return are_columns_faster(plan); }
-bool has_tiles(const MvnPlan& plan, const Machine&) { return are_columns_packed(plan); }
+bool are_floats_wide(const MvnPlan& plan, const Machine&) { return plan.dtype == Dtype::float64; }
+
+bool has_columns(const MvnPlan& plan, const Machine&) { return are_columns_apart(plan); }
+bool has_tiles(const MvnPlan& plan, const Machine&) { return are_columns_tiled(plan); }
 bool has_short_rows(const MvnPlan& plan, const Machine&) { return are_rows_short(plan); }
 bool has_packed_rows(const MvnPlan& plan, const Machine&) { return are_rows_packed(plan); }
 
@@ -49,8 +50,9 @@ void rows(const MvnPlan& plan, const Arrays& a) {
 }
 
 void columns(const MvnPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{},
-        [&]<class T>() { mvn_columns<T>(plan, a.x, a.second, a.third, a.y); });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (std::is_same_v<T, double>) mvn_columns<T>(plan, a.x, a.second, a.third, a.y);
+  });
 }
 
 void plain(const MvnPlan& plan, const Arrays& a) {
@@ -59,35 +61,34 @@ void plain(const MvnPlan& plan, const Arrays& a) {
 }
 
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};
-constexpr Predicate<MvnPlan> kRows{"the elements of a group are nearer in memory than groups are",
-                                   is_row_nearer};
-constexpr Predicate<MvnPlan> kPacked{"groups are packed, or in pieces of 16 or more elements",
-                                     has_packed_rows};
+constexpr Predicate<MvnPlan> kPacked{
+    "a group is packed, or in pieces that are, of 16 or more elements if they follow each other in "
+    "x and more than 256 if not",
+    has_packed_rows};
 
+// Rows of the same length, type and strides take the same sums, whatever stands beside them: no
+// choice among different ones may ask how many there are, nor where.
 constexpr Path<MvnPlan> kPaths[] = {
+    {"mvn/short_rows",
+     {kNarrow, {"groups are rows of at most 16 elements at equal distances", has_short_rows}},
+     short_rows},
     {"mvn/tiles",
      {kNarrow,
-      {"neighbours in memory belong to several groups, packed in x and y, with a scale and bias "
-       "of the columns or one for all",
-       has_tiles}},
+      {"elements of a group stand apart, or pieces of at most 256 that are packed", has_tiles}},
      tiles},
-    {"mvn/short_rows",
-     {kNarrow,
-      kRows,
-      {"groups are rows of at most 16 elements that share scale and bias", has_short_rows}},
-     short_rows},
     {"mvn/paired_rows",
      {{"the processor has vectors that fill a line of memory", has_line_vectors},
-      kRows,
       kPacked,
       {"rows are 16-bit floats in whole lines, at least 3072 and 4 rows a thread, with a scale and "
        "a "
        "bias that they share and no activation",
        has_pairs}},
      paired_rows},
-    {"mvn/rows", {kNarrow, kRows, kPacked}, rows},
+    {"mvn/rows", {kNarrow, kPacked}, rows},
     {"mvn/columns",
-     {{"groups are nearer in memory than the elements of a group", is_column_nearer}},
+     {{"elements are float64", are_floats_wide},
+      {"elements of a group stand 8 or more apart, or pieces of at most 256 that are packed",
+       has_columns}},
      columns},
     {"mvn/plain", {}, plain},
 };

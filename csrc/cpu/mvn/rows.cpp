@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/mvn/column_layout.h"
 #include "cpu/mvn/packed_sums.h"
 #include "cpu/mvn/shared_parameters.h"
 #include "cpu/mvn/widened_rows.h"
@@ -94,9 +95,34 @@ class PackedRows {
   /// scale and bias.
   bool may_be_lean() const {
     const MvnAxis& rows = plan_.kept[0];
-    return plan_.kept_rank <= 1 && plan_.reduced_rank == 1 && !rows.scale && !rows.bias &&
-           inner_.scale && (inner_.bias || !plan_.has_bias) && sums_.is_in_one_piece() &&
+    return plan_.kept_rank <= 1 && !rows.scale && !rows.bias && is_affine();
+  }
+
+  /// Whether a row has a scale and a bias, if any, for each position, and no activation.
+  bool is_affine() const {
+    return plan_.reduced_rank == 1 && inner_.scale && (inner_.bias || !plan_.has_bias) &&
            plan_.activation.kind == ActivationKind::identity;
+  }
+
+  /// Whether rows are ones that WidenedRows would take, if they stood at equal distances and shared
+  /// scale and bias: their sums are then the same.
+  bool is_widened() const {
+    if constexpr (kIsHalf<T> && kHasLineVectors)
+      return is_affine() && has_bias_row() && WidenedRows<T>::suits(plan_.group_size);
+    return false;
+  }
+
+  bool finish_widened(const Offsets* at, int64_t count, Sums& sums,
+                      Coefficients<kMostRows>& coefficients) const {
+    for (int64_t i = 0; i < count; ++i) {
+      if (WidenedRows<T>::find_near(plan_, x_ + at[i].x, coefficients, i)) continue;
+      sums.guess[i] = sums_.guess(at[i]);
+      sums_.add_group(at[i], 0, sums, i);
+      if (sums.finish_one(plan_, i, coefficients) || sums.correct_guess(plan_, i)) continue;
+      sums_.add_group(at[i], 0, sums, i);
+      sums.finish_surely(plan_, i, coefficients);
+    }
+    return true;
   }
 
   bool is_lean(const Buffers& buffers) const {
@@ -212,6 +238,7 @@ class PackedRows {
 
   bool finish_batch(const Offsets* at, int64_t count, int64_t more, Sums& sums,
                     Coefficients<kMostRows>& coefficients) const {
+    if (is_widened()) return finish_widened(at, count, sums, coefficients);
     if (chunks_ == 1 && count >= kFloats / 2) {
       sums_.add_short_groups(at, count, more, ahead_, sums);
     } else {
@@ -344,7 +371,7 @@ class PackedRows {
 bool are_rows_packed(const MvnPlan& plan) {
   if (plan.reduced_rank == 0 || !(plan.use_mean || plan.use_variance)) return false;
   const MvnAxis& inner = plan.reduced[plan.reduced_rank - 1];
-  return inner.x == 1 && inner.y == 1 && inner.size >= kShortestPiece;
+  return inner.x == 1 && inner.y == 1 && inner.size >= kShortestPiece && !Layout::is_folded(plan);
 }
 
 template <class T>

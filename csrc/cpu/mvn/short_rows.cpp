@@ -1,4 +1,4 @@
-// Normalization of very short rows: each lane of a vector has a row.
+// Normalization of very short groups: each lane of a vector has one.
 #include "cpu/mvn/short_rows.h"
 
 #include <array>
@@ -100,25 +100,29 @@ class ShortRows {
         floor_(plan.activation),
         is_packed_(are_packed(plan)),
         is_streamed_(bytes_to_line(y) == 0 &&
-                     is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))) {
-    const Parameter<T> scales(scale, plan.scale_dtype, &kOne),
-        biases(bias, plan.bias_dtype, &kZero);
+                     is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))),
+        scales_(scale, plan.scale_dtype, &kOne),
+        biases_(bias, plan.bias_dtype, &kZero) {
+    for (int d = 0; d < plan.kept_rank; ++d)
+      is_shared_ &= !plan.kept[d].scale && !plan.kept[d].bias;
     for (int64_t i = 0; i < n_; ++i) {
-      scale_[i] = scales.at(i * plan.reduced[0].scale);
-      bias_[i] = biases.at(i * plan.reduced[0].bias);
+      shared_.scale[i] = broadcast(scales_.at(i * plan.reduced[0].scale));
+      shared_.bias[i] = broadcast(biases_.at(i * plan.reduced[0].bias));
     }
   }
 
   void run() const {
+    if (are_columns_packed(plan_)) return run_columns();
     const int64_t tasks = (plan_.groups + kFloats - 1) / kFloats;
     parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       Floats packed[kMostElements], turned[kMostElements];
+      Affine own;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t first = task * kFloats, count = std::min(kFloats, plan_.groups - first);
         load(first, count, packed);
         turn_.apart(packed, turned);
-        normalize(turned);
-        if (!is_plain(plan_.activation)) activate(plan_.activation, turned, n_);
+        if (!is_shared_) load_affine(Walk(plan_.kept, plan_.kept_rank, first), count, own);
+        normalize(turned, is_shared_ ? shared_ : own);
         turn_.back(turned, packed);
         store(first, count, packed);
       }
@@ -126,6 +130,49 @@ class ShortRows {
   }
 
  private:
+  /// Of each element of the groups in a vector.
+  struct Affine {
+    Floats scale[kMostElements] = {}, bias[kMostElements] = {};
+  };
+
+  /// Whether neighbours in x and in y are the same elements of a vector's groups.
+  static bool are_columns_packed(const MvnPlan& plan) {
+    if (plan.kept_rank == 0) return false;
+    const MvnAxis& columns = plan.kept[plan.kept_rank - 1];
+    return columns.x == 1 && columns.y == 1;
+  }
+
+  void run_columns() const {
+    const MvnAxis &columns = plan_.kept[plan_.kept_rank - 1], &rows = plan_.reduced[0];
+    const int64_t across = (columns.size + kFloats - 1) / kFloats;
+    parallel_for(plan_.groups / columns.size * across, plan_.compulsory_bytes(),
+                 [&](int64_t begin, int64_t end) {
+                   Floats v[kMostElements];
+                   Affine own;
+                   for (int64_t task = begin; task < end; ++task) {
+                     const int64_t first = task % across * kFloats;
+                     const Partial m{std::min(kFloats, columns.size - first)};
+                     const int64_t group = task / across * columns.size + first;
+                     const Walk walk(plan_.kept, plan_.kept_rank, group);
+                     const Offsets at = walk.offsets();
+                     for (int64_t i = 0; i < n_; ++i) v[i] = load_wide(x_ + at.x + i * rows.x, m);
+                     if (!is_shared_) load_affine(walk, m.n, own);
+                     normalize(v, is_shared_ ? shared_ : own);
+                     for (int64_t i = 0; i < n_; ++i) store_narrow(y_ + at.y + i * rows.y, v[i], m);
+                   }
+                 });
+  }
+
+  void load_affine(Walk group, int64_t count, Affine& own) const {
+    for (int64_t l = 0; l < count; ++l, group.advance()) {
+      Offsets at = group.offsets();
+      for (int64_t i = 0; i < n_; ++i, at.add(plan_.reduced[0], 1)) {
+        own.scale[i][l] = scales_.at(at.scale);
+        own.bias[i][l] = biases_.at(at.bias);
+      }
+    }
+  }
+
   static bool are_packed(const MvnPlan& plan) {
     const MvnAxis &row = plan.reduced[0], &rows = plan.kept[0];
     if (row.x != 1 || row.y != 1 || plan.kept_rank > 1) return false;
@@ -181,7 +228,7 @@ class ShortRows {
 
   /// The corrected two-pass method, a row in each lane. With a mean that is not finite, that is
   /// what is subtracted.
-  void normalize(Floats* x) const {
+  void normalize(Floats* x, const Affine& affine) const {
     const auto n = float(n_);
     Floats delta = {}, square = {};
     if (plan_.use_mean) {
@@ -200,8 +247,8 @@ class ShortRows {
       const Floats factor = 1.0f / root(positive + float(plan_.epsilon));
       for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
     }
-    for (int64_t i = 0; i < n_; ++i)
-      x[i] = floor_(fused(x[i], broadcast(scale_[i]), broadcast(bias_[i])));
+    for (int64_t i = 0; i < n_; ++i) x[i] = floor_(fused(x[i], affine.scale[i], affine.bias[i]));
+    if (!is_plain(plan_.activation)) activate(plan_.activation, x, n_);
   }
 
   static constexpr float kOne = 1, kZero = 0;
@@ -211,18 +258,18 @@ class ShortRows {
   const T* x_;
   T* y_;
   const Turn& turn_;
-  float scale_[kMostElements], bias_[kMostElements];
   Floor floor_;
   bool is_packed_, is_streamed_;
+  Parameter<T> scales_, biases_;
+  bool is_shared_ = true;  // all groups have the same scale and bias
+  Affine shared_;
 };
 
 }  // namespace
 
 bool are_rows_short(const MvnPlan& plan) {
-  if (plan.reduced_rank != 1 || plan.group_size > kMostElements) return false;
-  for (int d = 0; d < plan.kept_rank; ++d)
-    if (plan.kept[d].scale || plan.kept[d].bias) return false;
-  return plan.use_mean || plan.use_variance;
+  return plan.reduced_rank <= 1 && plan.group_size <= kMostElements &&
+         (plan.use_mean || plan.use_variance);
 }
 
 template <class T>

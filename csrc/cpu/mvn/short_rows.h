@@ -5,7 +5,7 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// Whether the plan's groups are such rows, and share scale and bias.
+/// Whether the plan's groups are such rows.
 bool are_rows_short(const MvnPlan& plan);
 
 /// T is float, Float16 or BFloat16.

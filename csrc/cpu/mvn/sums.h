@@ -113,10 +113,15 @@ struct GroupSums {
   /// The same, one by one.
   bool finish_singly(const MvnPlan& plan, int64_t count, Coefficients<kMost>& result) const {
     bool are_good = true;
-    for (int64_t i = 0; i < count; ++i)
-      are_good &= finish_lanes(plan, sum[i], square[i], guess[i], result.pivot[i], result.factor[i],
-                               result.shift[i], result.near[i]);
-    return are_good || !plan.use_mean;
+    for (int64_t i = 0; i < count; ++i) are_good &= finish_one(plan, i, result);
+    return are_good;
+  }
+
+  /// The same of group i.
+  bool finish_one(const MvnPlan& plan, int64_t i, Coefficients<kMost>& result) const {
+    return finish_lanes(plan, sum[i], square[i], guess[i], result.pivot[i], result.factor[i],
+                        result.shift[i], result.near[i]) ||
+           !plan.use_mean;
   }
 
   /// Whether group i's guess was good; if not, the mean takes its place.

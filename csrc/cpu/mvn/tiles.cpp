@@ -1,9 +1,10 @@
-// Normalization of columns that are packed in memory, by explicit vectors.
+// Normalization of groups whose elements stand apart, many columns at once, by explicit vectors.
 #include "cpu/mvn/tiles.h"
 
 #include <bit>
 #include <memory>
 
+#include "cpu/mvn/column_gather.h"
 #include "cpu/mvn/column_states.h"
 #include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
@@ -18,6 +19,7 @@ template <class T>
 constexpr int64_t kRowsAtOnce = 16 / sizeof(T);
 template <class T>
 constexpr int64_t kFloatRows = 64 * kRowsAtOnce<T>;  // whose sums stay in float, in chains of 72
+constexpr int64_t kFewestInPlace = 16;               // columns of a row that is not worth a copy
 /// Whether runs have a loop of their own; for halves only in the widest vectors, as code is long.
 template <class T>
 constexpr bool kSumsRuns = !kIsHalf<T> || kHasLineVectors;
@@ -34,16 +36,21 @@ class Tiles {
         bias_(bias, plan.bias_dtype, &kZero) {
     row_ = blocks_.width * blocks_.repeat;
     const int64_t row_bytes = row_ * int64_t(sizeof(T));
-    const int64_t few_bytes = std::min(row_bytes, kFewColumns * int64_t(sizeof(T)));
+    const int64_t step = blocks_.step * blocks_.repeat,
+                  few_bytes = std::clamp<int64_t>(step, 1, kFewColumns) * int64_t(sizeof(T));
     part_rows_ = (kPartBytes / few_bytes + kRowsAtOnce<T>) / kRowsAtOnce<T> * kRowsAtOnce<T>;
     parts_ = (blocks_.rows + part_rows_ - 1) / part_rows_;
     is_run_ = blocks_.is_run && row_bytes % 64 == 0;
     for (int d = 0; d < blocks_.layout.reduced_rank - 1; ++d)
       is_run_ &= plan.reduced[d].y * int64_t(sizeof(T)) % 64 == 0 &&
                  blocks_.stretch * row_bytes >= 2 * kRunAheadBytes;
-    is_summed_as_run_ = kSumsRuns<T> && is_run_ && blocks_.stretch == blocks_.rows &&
-                        row_ % kRunColumns == 0 && kRunColumns % blocks_.width == 0;
+    is_summed_as_run_ = kSumsRuns<T> && blocks_.is_even && step % kRunColumns == 0 &&
+                        kRunColumns % blocks_.step == 0;
+    const MvnAxis& columns = blocks_.layout.columns;
+    is_gathered_ = columns.x != 1 ||
+                   (!blocks_.is_packed && blocks_.repeat > 1 && blocks_.width < kFewestInPlace);
     is_streamed_ =
+        columns.y == 1 && !is_handed_out() &&
         (row_bytes >= 2048 || (row_bytes % 64 == 0 && (is_run_ || bytes_to_line(y_) == 0))) &&
         is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
   }
@@ -51,7 +58,7 @@ class Tiles {
   void run() const {
     if (blocks_.tasks < 4 * num_threads() && num_threads() > 1 && parts_ > 1) return run_in_parts();
     parallel_for(blocks_.tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const std::unique_ptr<Scratch> scratch(new Scratch);
+      const std::unique_ptr<Scratch> scratch(new Scratch(*this));
       const std::unique_ptr<State> state(new State);
       for (int64_t task = begin; task < end; ++task)
         run_block(blocks_.block(task), *state, *scratch);
@@ -61,7 +68,16 @@ class Tiles {
  private:
   using Block = Blocks::Block;
   using Sums = GroupSums<kMostColumns>;
-  using Scratch = BlockScratch;
+
+  struct Scratch : BlockScratch {
+    ColumnRoom<T> room;
+
+    explicit Scratch(const Tiles& t)
+        : room(t.is_gathered_ || t.is_handed_out() || (t.is_summed_as_run_ && !t.blocks_.is_packed)
+                   ? kRowsAtOnce<T> * kMostColumns
+                   : 0,
+               t.is_gathered_ || t.is_handed_out() ? kMostColumns : 0) {}
+  };
   using State = BlockState;
 
   void run_block(const Block& b, State& state, Scratch& scratch) const {
@@ -93,7 +109,7 @@ class Tiles {
     for (int64_t k = 0; k < count; ++k) {
       const int64_t row = blocks_.rows / count * k;
       blocks_.for_rows(b, row, row + 1, [&](int64_t, const Offsets& at) {
-        const T* x = x_ + at.x;
+        const T* x = columns_at(b, at, 1, s);
         add_rows<1>(&x, b.width, s.guess, s.sum, s.square);
       });
     }
@@ -106,7 +122,7 @@ class Tiles {
 
   /// Columns of the scratch's rows that a block uses, in whole vectors.
   int64_t used(const Block& b) const {
-    return (b.width * blocks_.repeat + kFloats - 1) / kFloats * kFloats;
+    return (blocks_.pitch(b) * blocks_.repeat + kFloats - 1) / kFloats * kFloats;
   }
 
   void clear(const Block& b, Scratch& s) const {
@@ -118,7 +134,7 @@ class Tiles {
     const int64_t groups = blocks_.groups_of(b);
     std::fill_n(sums.sum, groups, 0.0);
     std::fill_n(sums.square, groups, 0.0);
-    blocks_.spread(b, sums.guess, scratch.guess);
+    blocks_.spread(b, blocks_.pitch(b), sums.guess, scratch.guess);
     for (int64_t part = 0; part < parts_; ++part) {
       if (part > 0) checkpoint();
       sum_part(b, part, scratch);
@@ -138,24 +154,51 @@ class Tiles {
          first += kFloatRows<T>) {
       clear(b, s);
       sum_rows(b, first, std::min(end, first + kFloatRows<T>), s);
-      s.widen(b.width * blocks_.repeat);
+      s.widen(blocks_.pitch(b) * blocks_.repeat);
     }
     blocks_.join(b, s.wide_sum);
     blocks_.join(b, s.wide_square);
   }
 
-  /// The same of rows [first, end) that make up a run.
+  /// Where the columns of a row begin, or of `repeat` of the plan's rows, side by side.
+  const T* columns_at(const Block& b, const Offsets& at, int64_t repeat, Scratch& s,
+                      int64_t slot = 0) const {
+    if (!is_gathered_) return x_ + at.x;
+    T* const to = s.room.x.get() + slot * row_pitch();
+    gather(b, x_ + at.x, repeat, blocks_.pitch(b), to);
+    return to;
+  }
+
+  /// Sums' columns of a row.
+  int64_t row_pitch() const {
+    return (blocks_.is_even ? blocks_.step : blocks_.width) * blocks_.repeat;
+  }
+
+  void gather(const Block& b, const T* x, int64_t rows, int64_t pitch, T* to) const {
+    move_columns(x, {blocks_.layout.columns.x, blocks_.step}, rows, b.width, to, {1, pitch});
+  }
+
+  /// The same of rows [first, end) that make up a run, or would if all columns were the plan's.
   void sum_as_run(const Block& b, int64_t first, int64_t end, Scratch& s) const {
     const T* x = x_ + blocks_.at(b, first).x;
-    const int64_t n = elements(b, first, end), whole = n - n % kRunColumns;
+    const int64_t pitch = blocks_.pitch(b),
+                  rows = (end - first - 1) * blocks_.repeat + blocks_.repeats_of(end - 1),
+                  n = rows * pitch, whole = n - n % kRunColumns;
+    const auto run = [&](int64_t i, int64_t count) {
+      if (blocks_.is_packed) return x + i;
+      T* const to = s.room.x.get();
+      gather(b, x + i / pitch * blocks_.step, count / pitch, pitch, to);
+      return static_cast<const T*>(to);
+    };
     for (int64_t i = 0; i < whole; i += kRunLength) {
-      sum_run(x + i, std::min(kRunLength, whole - i), s.guess, s.sum, s.square);
+      const int64_t count = std::min(kRunLength, whole - i);
+      sum_run(run(i, count), count, s.guess, s.sum, s.square);
       s.widen(kRunColumns);
     }
     if (whole == n) return;
     std::fill_n(s.sum, kRunColumns, 0.0f);
     std::fill_n(s.square, kRunColumns, 0.0f);
-    x += whole;
+    x = run(whole, n - whole);
     add_rows<1>(&x, n - whole, s.guess, s.sum, s.square);
     s.widen(kRunColumns);
   }
@@ -164,20 +207,36 @@ class Tiles {
     const T* x[kRowsAtOnce<T>];
     int64_t held = 0;
     blocks_.for_rows(b, first, end, [&](int64_t row, const Offsets& at) {
-      const T* here = x_ + at.x;
-      if (row == blocks_.rows - 1)
-        return add_rows<1>(&here, blocks_.row_width(b, row), s.guess, s.sum, s.square);
+      const bool is_last = row == blocks_.rows - 1;
+      const T* here = columns_at(b, at, blocks_.repeats_of(row), s, held);
+      if (is_last) return add_repeats<1>(b, &here, blocks_.last_repeat, s);
       x[held++] = here;
       if (held < kRowsAtOnce<T>) return;
       held = 0;
       const int64_t width = b.width * blocks_.repeat, size = sizeof(T);
-      const T* far = ahead(b, row - kRowsAtOnce<T> + 1, x[0], kAheadBytes, kRowsAtOnce<T>);
-      add_rows<kRowsAtOnce<T>>(
-          x, width, s.guess, s.sum, s.square,
+      const T* far = is_gathered_
+                         ? nullptr
+                         : ahead(b, row - kRowsAtOnce<T> + 1, x[0], kAheadBytes, kRowsAtOnce<T>);
+      add_repeats<kRowsAtOnce<T>>(
+          b, x, blocks_.repeat, s,
           {reinterpret_cast<const char*>(far), width * size, (blocks_.row_step() - width) * size});
     });
-    for (int64_t i = 0; i < held; ++i)
-      add_rows<1>(x + i, b.width * blocks_.repeat, s.guess, s.sum, s.square);
+    for (int64_t i = 0; i < held; ++i) add_repeats<1>(b, x + i, blocks_.repeat, s);
+  }
+
+  /// Adds rows, each of so many of the plan's: at once where they are side by side.
+  template <int kRows>
+  void add_repeats(const Block& b, const T* const* x, int64_t repeat, Scratch& s,
+                   RowsAhead ahead = {}) const {
+    const int64_t pitch = blocks_.pitch(b);
+    if (blocks_.is_packed || is_gathered_ || repeat == 1)
+      return add_rows<kRows>(x, repeat == 1 ? b.width : pitch * repeat, s.guess, s.sum, s.square,
+                             ahead);
+    for (int64_t k = 0; k < repeat; ++k) {
+      const T* at[kRows];
+      for (int r = 0; r < kRows; ++r) at[r] = x[r] + k * blocks_.step;
+      add_rows<kRows>(at, b.width, s.guess + k * pitch, s.sum + k * pitch, s.square + k * pitch);
+    }
   }
 
   /// What stands `bytes` or more after a row at x, or null, of which `count` rows are to be read.
@@ -210,22 +269,49 @@ class Tiles {
   int64_t head(const T* y) const { return is_run_ && is_streamed_ ? to_line(y) : 0; }
 
   /// Parts are written from the last one on: what was read last may still be in the caches.
-  void normalize(const Block& b, int64_t part, const Scratch& s) const {
+  void normalize(const Block& b, int64_t part, Scratch& s) const {
     const int64_t first = part * part_rows_, end = std::min(blocks_.rows, first + part_rows_);
     if (is_run_) return normalize_runs(b, first, end, s);
     blocks_.for_rows(b, first, end, [&](int64_t row, const Offsets& at) {
       const int64_t width = blocks_.row_width(b, row);
+      if (is_gathered_ || is_handed_out()) return hand_out(b, at, blocks_.repeats_of(row), s);
       const Flow<T> flow = {is_streamed_, ahead(b, row, x_ + at.x, kGapBytes)};
-      T* const y = y_ + at.y;
-      const T* const x = x_ + at.x;
-      if (!blocks_.is_cross) return write(y, x, width, 0, s, flow);
-      const Floats scale = broadcast(scale_.at(at.scale)), bias = broadcast(bias_.at(at.bias));
-      if (!s.are_near)
-        return apply_activated(plan_.activation, y, x, width,
-                               CrossFormula{s.pivot, s.factor, s.shift, scale, bias}, flow);
-      apply_common(plan_.activation, y, x, width, NearCrossFormula{s.factor, s.shift, scale, bias},
-                   flow);
+      write_row(b, at, y_ + at.y, x_ + at.x, width, s, flow);
     });
+  }
+
+  /// Whether results are computed elsewhere: y's columns stand apart, or rows of several do.
+  bool is_handed_out() const {
+    return blocks_.layout.columns.y != 1 || (blocks_.repeat > 1 && !blocks_.is_run);
+  }
+
+  /// `repeat` of the plan's rows, from and to where they stand apart.
+  void hand_out(const Block& b, const Offsets& at, int64_t repeat, Scratch& s) const {
+    const MvnAxis& columns = blocks_.layout.columns;
+    const int64_t y_step = blocks_.y_step();
+    const bool is_alone = columns.x == 1 && (repeat == 1 || blocks_.is_packed);
+    const T* x = x_ + at.x;
+    if (!is_alone) gather(b, x, repeat, b.width, s.room.x.get());
+    write_row(b, at, s.room.y.get(), is_alone ? x : s.room.x.get(), b.width * repeat, s, {});
+    move_columns<T>(s.room.y.get(), {1, b.width}, repeat, b.width, y_ + at.y, {columns.y, y_step});
+  }
+
+  void write_row(const Block& b, const Offsets& at, T* y, const T* x, int64_t width, Scratch& s,
+                 Flow<T> flow) const {
+    const MvnAxis& columns = blocks_.layout.columns;
+    if (!blocks_.is_cross) return write(y, x, width, 0, s, flow);
+    if (columns.scale || columns.bias) {
+      fill(b, scale_, at.scale, columns.scale, s.scale);
+      fill(b, bias_, at.bias, columns.bias, s.bias);
+      return apply_activated(plan_.activation, y, x, width,
+                             GeneralFormula{s.pivot, s.factor, s.shift, s.scale, s.bias}, flow);
+    }
+    const Floats scale = broadcast(scale_.at(at.scale)), bias = broadcast(bias_.at(at.bias));
+    if (!s.are_near)
+      return apply_activated(plan_.activation, y, x, width,
+                             CrossFormula{s.pivot, s.factor, s.shift, scale, bias}, flow);
+    apply_common(plan_.activation, y, x, width, NearCrossFormula{s.factor, s.shift, scale, bias},
+                 flow);
   }
 
   /// The same where rows follow each other: after the head of a stretch all of them begin lines,
@@ -264,7 +350,7 @@ class Tiles {
     const std::unique_ptr<double[]> sums(
         new double[size_t(2 * blocks_.tasks * parts_ * blocks_.width)]);
     parallel_for(blocks_.tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const std::unique_ptr<Scratch> scratch(new Scratch);
+      const std::unique_ptr<Scratch> scratch(new Scratch(*this));
       for (int64_t task = begin; task < end; ++task)
         guess(blocks_.block(task), states[size_t(task)].sums, *scratch);
     });
@@ -286,7 +372,7 @@ class Tiles {
   void sum_parts(State* states, double* sums) const {
     for_parts([&](int64_t task, int64_t part, Scratch& scratch) {
       const Block b = blocks_.block(task);
-      blocks_.spread(b, states[task].sums.guess, scratch.guess);
+      blocks_.spread(b, blocks_.pitch(b), states[task].sums.guess, scratch.guess);
       sum_part(b, part, scratch);
       double* to = sums + 2 * (task * parts_ + part) * blocks_.width;
       std::copy_n(scratch.wide_sum, blocks_.groups_of(b), to);
@@ -317,7 +403,7 @@ class Tiles {
   template <class Fn>
   void for_parts(const Fn& fn) const {
     parallel_for(blocks_.tasks * parts_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const std::unique_ptr<Scratch> scratch(new Scratch);
+      const std::unique_ptr<Scratch> scratch(new Scratch(*this));
       for (int64_t i = begin; i < end; ++i) fn(i / parts_, i % parts_, *scratch);
     });
   }
@@ -331,11 +417,12 @@ class Tiles {
   Parameter<T> scale_, bias_;
   int64_t row_, part_rows_, parts_;  // elements of a row; rows of a part
   bool is_run_, is_summed_as_run_, is_streamed_;
+  bool is_gathered_;  // rows are copied before they are summed
 };
 
 }  // namespace
 
-bool are_columns_packed(const MvnPlan& plan) { return Layout::has_packed_columns(plan); }
+bool are_columns_tiled(const MvnPlan& plan) { return are_elements_apart(plan, 2); }
 
 template <class T>
 void mvn_tiles(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {

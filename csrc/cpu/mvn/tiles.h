@@ -1,13 +1,12 @@
-// Normalization of columns that are packed in memory, by explicit vectors.
+// Normalization of groups whose elements stand apart, many columns at once, by explicit vectors.
 #pragma once
 
 #include "ops/mvn.h"
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// Whether neighbours in memory belong to several groups, in rows that this processor's vectors
-/// suit.
-bool are_columns_packed(const MvnPlan& plan);
+/// Whether elements of a group, or short pieces of it, stand apart in memory.
+bool are_columns_tiled(const MvnPlan& plan);
 
 /// T is float, Float16 or BFloat16.
 template <class T>

@@ -16,10 +16,32 @@ class WidenedRows {
 
   /// Whether rows are such ones. It does not depend on how many they are, nor where: another sum
   /// has other bits.
-  static bool suit(const Plan& p) {
-    const int64_t n = p.plan.group_size;
-    return p.bias && n % kLine == 0 && n <= kMost &&
-           (!std::is_same_v<T, BFloat16> || converts_pairs());
+  static bool suit(const Plan& p) { return p.bias && suits(p.plan.group_size); }
+
+  /// The same of rows of n elements that have a bias.
+  static bool suits(int64_t n) {
+    return n % kLine == 0 && n <= kMost && (!std::is_same_v<T, BFloat16> || converts_pairs());
+  }
+
+  /// Finds the coefficients of row i of others that stand anyhow, as find_formulas() would, if its
+  /// mean is near enough to 0.
+  [[gnu::noinline]] static bool find_near(const MvnPlan& plan, const T* x,
+                                          Coefficients<kMostRows>& of, int64_t i) {
+    Floats lanes = {}, squares = {};
+    for (int64_t k = 0; k < plan.group_size; k += kFloats) {
+      const Floats v = load_wide(x + k, Whole{});
+      lanes += v;
+      squares = fused(v, v, squares);
+    }
+    const double share = 1 / double(plan.group_size), square = sum_of_lanes(squares) * share,
+                 mean = plan.use_mean ? sum_of_lanes(lanes) * share : 0,
+                 variance = fused(-mean, mean, square),
+                 factor = plan.use_variance ? 1 / root(variance + plan.epsilon) : 1;
+    of.pivot[i] = 0;
+    of.factor[i] = float(factor);
+    of.shift[i] = float(-mean * factor);
+    of.near[i] = 1;
+    return is_near(mean, variance) || !plan.use_mean;
   }
 
   WidenedRows(const Plan& plan, const T* x, T* y)
