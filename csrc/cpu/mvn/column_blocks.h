@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kMostColumns = 4096;  // of a block's row
 /// Rows of fewer are read in pieces that memory is slow to find; but blocks should be many.
 constexpr int64_t kFewColumns = 1024, kFewestWideBlocks = 16;
+constexpr int64_t kFarColumns = 16;   // of groups that are read one after the other
 constexpr int64_t kEvenBytes = 2048;  // of a row made of several
 constexpr int64_t kSampleRows = 16;   // that the pivots are guessed from
 
@@ -28,7 +29,7 @@ struct Blocks {
   };
 
   const MvnPlan& plan;
-  const Layout layout;
+  const GroupColumns layout;
   const bool is_cross;           // rows differ in scale or bias
   int64_t width, across, tasks;  // columns; blocks beside each other; of all positions
   int64_t shift;       // what the first block has less, so that others begin lines in y's first row
@@ -45,19 +46,27 @@ struct Blocks {
         layout(of),
         is_cross(varies(&MvnAxis::scale) || varies(&MvnAxis::bias)),
         step(inner().x) {
-    const int64_t fold = layout.fold, all = layout.columns.size, plan_rows = of.group_size / fold;
-    const bool is_wide = of.groups * fold >= kFewestWideBlocks * kMostColumns;
+    const int64_t fold = layout.fold(), all = layout.size(), plan_rows = of.group_size / fold;
+    const bool is_wide = of.groups * fold >= kFewestWideBlocks * kMostColumns,
+               is_far = layout.groups.x > step;
     is_even = !is_cross && layout.reduced_rank == 1 && step >= fold && step * bytes <= kEvenBytes;
     if (is_even) repeat = repeats(plan_rows, bytes);
-    const int64_t line = 64 / bytes, most = is_wide ? kMostColumns : kFewColumns;
+    const int64_t line = 64 / bytes,
+                  unit = fold > 1               ? fold
+                         : repeat > 1 || is_far ? 1
+                                                : line,
+                  wanted = is_far       ? kFarColumns
+                           : repeat > 1 ? kMostColumns / 2 / repeat
+                           : is_wide    ? kMostColumns
+                                        : kFewColumns,
+                  most = std::max<int64_t>(wanted / unit, 1) * unit;
     across = (all + most - 1) / most;
-    const int64_t even = (all + across - 1) / across, unit = fold > 1 ? fold : line;
-    width = std::min({(even + unit - 1) / unit * unit, most / unit * unit, all});
-    if (is_even) width = std::min(width, step / fold * fold);
-    shift = fold == 1 && width < all ? (line - lead) % line : 0;
+    const int64_t even = (all + across - 1) / across;
+    width = std::min({(even + unit - 1) / unit * unit, most, all});
+    shift = unit == line && fold == 1 && width < all ? (line - lead) % line : 0;
     across = (all + shift + width - 1) / width;
     tasks = of.groups * fold / all * across;
-    is_packed = is_even && layout.columns.x == 1 && step == all && width == all;
+    is_packed = is_even && layout.are_packed(&MvnAxis::x) && step == all && width == all;
     is_run = width == all && do_rows_follow();
     rows = (plan_rows + repeat - 1) / repeat;
     last_repeat = plan_rows - (rows - 1) * repeat;
@@ -67,16 +76,13 @@ struct Blocks {
   Block block(int64_t task) const {
     const int64_t begin = task % across * width - shift, first = std::max<int64_t>(begin, 0);
     Offsets origin = Walk(plan.kept, layout.outer_rank, task / across).offsets();
-    origin.add(layout.columns, first);
-    return {origin, std::min(begin + width, layout.columns.size) - first};
+    origin.add(layout.groups, first / layout.fold());
+    return {origin, std::min(begin + width, layout.size()) - first};
   }
 
-  int64_t groups_of(const Block& b) const { return b.width / layout.fold; }
+  int64_t groups_of(const Block& b) const { return b.width / layout.fold(); }
   int64_t repeats_of(int64_t row) const { return row == rows - 1 ? last_repeat : repeat; }
   int64_t row_width(const Block& b, int64_t row) const { return b.width * repeats_of(row); }
-
-  /// Columns of the sums from one of the plan's rows to the next one.
-  int64_t pitch(const Block& b) const { return is_even ? step : b.width; }
 
   /// Elements of x from a row to the next one of its stretch.
   int64_t row_step() const { return step * repeat; }
@@ -104,24 +110,22 @@ struct Blocks {
     for (int64_t row = first; row < end; ++row, walk.advance()) fn(row, walk.offsets());
   }
 
-  /// A value of each group for each column that lies `pitch` after those of the row before.
-  [[gnu::noinline]] void spread(const Block& b, int64_t pitch, const float* of_group,
-                                float* of_column) const {
-    const int64_t fold = layout.fold;
+  /// A value of each group for each column.
+  [[gnu::noinline]] void spread(const Block& b, const float* of_group, float* of_column) const {
+    const int64_t fold = layout.fold();
     if (fold == 1)
       std::copy_n(of_group, b.width, of_column);
     else
       for (int64_t g = 0; g < groups_of(b); ++g)
         std::fill_n(of_column + g * fold, fold, of_group[g]);
-    if (b.width < pitch) std::fill_n(of_column + b.width, pitch - b.width, 0.0f);
-    for (int64_t k = 1; k < repeat; ++k) std::copy_n(of_column, pitch, of_column + k * pitch);
+    for (int64_t k = 1; k < repeat; ++k) std::copy_n(of_column, b.width, of_column + k * b.width);
   }
 
   /// Adds up the columns of each group, in place.
   [[gnu::noinline]] void join(const Block& b, double* sums) const {
     for (int64_t k = 1; k < repeat; ++k)
-      for (int64_t c = 0; c < b.width; ++c) sums[c] += sums[k * pitch(b) + c];
-    const int64_t fold = layout.fold;
+      for (int64_t c = 0; c < b.width; ++c) sums[c] += sums[k * b.width + c];
+    const int64_t fold = layout.fold();
     if (fold == 1) return;
     for (int64_t g = 0; g < groups_of(b); ++g) {
       double sum = 0;
@@ -150,9 +154,9 @@ struct Blocks {
   const MvnAxis& inner() const { return plan.reduced[layout.reduced_rank - 1]; }
 
   bool do_rows_follow() const {
-    const int64_t all = layout.columns.size;
-    return layout.columns.x == 1 && layout.columns.y == 1 && step == all && inner().y == all &&
-           !is_cross;
+    const int64_t all = layout.size();
+    return layout.are_packed(&MvnAxis::x) && layout.are_packed(&MvnAxis::y) && step == all &&
+           inner().y == all && !is_cross;
   }
 };
 

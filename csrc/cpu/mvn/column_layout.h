@@ -7,13 +7,12 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// The columns of a plan: its fastest kept dimension, or that together with the reduced one inside
-/// it (channels of a group, NHWC), where every tensor walks both as one. One column, or the reduced
-/// dimension alone, where groups are further apart than their elements.
+/// it (channels of a group, NHWC), where every tensor walks both as one, else the latter alone.
 struct Layout {
-  MvnAxis columns{1, 1, 1, 0, 0};
-  int64_t fold = 1;  // neighbours that belong to one group
-  int reduced_rank;  // reduced dimensions that tell rows apart
-  int outer_rank;    // kept dimensions that tell rows of columns apart
+  MvnAxis columns{1, 1, 1, 0, 0};  // one, if nothing is kept
+  int64_t fold = 1;                // neighbours that belong to one group
+  int reduced_rank;                // reduced dimensions that tell rows apart
+  int outer_rank;                  // kept dimensions that tell rows of columns apart
 
   explicit Layout(const MvnPlan& plan)
       : reduced_rank(plan.reduced_rank), outer_rank(plan.kept_rank) {
@@ -24,24 +23,48 @@ struct Layout {
       if (!kept || !joins(*kept, columns)) return;
       columns.size *= kept->size;
       --outer_rank;
-    } else if (kept && (reduced_rank == 0 || kept->x < plan.reduced[reduced_rank - 1].x)) {
+    } else if (kept) {
       columns = *kept;
       --outer_rank;
     }
   }
 
-  /// Whether a group stands in short packed pieces of x, apart from each other.
+  /// Whether a group stands in short packed pieces of x, and what could be as much of other groups
+  /// between them. Short pieces that are nearer to each other are rows, unless very short.
   static bool is_folded(const MvnPlan& plan) {
-    constexpr int64_t kMaxFold = 256;  // longer ones are rows
+    constexpr int64_t kMaxFold = 128, kVeryShort = 16;  // elements
     if (plan.reduced_rank < 2) return false;
     const MvnAxis *const inner = &plan.reduced[plan.reduced_rank - 1], *const outer = inner - 1;
-    return inner->x == 1 && inner->size <= kMaxFold && outer->x != inner->size;
+    return inner->x == 1 && inner->size <= kMaxFold && outer->x != inner->size &&
+           (outer->x >= 2 * inner->size || inner->size < kVeryShort);
   }
 
  private:
   static bool joins(const MvnAxis& outer, const MvnAxis& inner) {
     return outer.x == inner.x * inner.size && outer.y == inner.y * inner.size &&
            outer.scale == inner.scale * inner.size && outer.bias == inner.bias * inner.size;
+  }
+};
+
+/// The same where tensors may walk both in their own ways: groups beside each other, `inner.size`
+/// neighbours of each.
+struct GroupColumns {
+  MvnAxis inner{1, 1, 1, 0, 0}, groups;
+  int reduced_rank, outer_rank;
+
+  explicit GroupColumns(const MvnPlan& plan)
+      : reduced_rank(plan.reduced_rank), outer_rank(plan.kept_rank) {
+    if (Layout::is_folded(plan)) inner = plan.reduced[--reduced_rank];
+    if (outer_rank > 0) groups = plan.kept[--outer_rank];
+  }
+
+  int64_t fold() const { return inner.size; }
+  int64_t size() const { return inner.size * groups.size; }
+
+  /// Whether a tensor has all of them one after the other.
+  bool are_packed(int64_t MvnAxis::* stride) const {
+    return (inner.size == 1 || inner.*stride == 1) &&
+           (groups.size == 1 || groups.*stride == inner.size);
   }
 };
 

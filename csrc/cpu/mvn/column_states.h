@@ -91,10 +91,10 @@ struct BlockScratch {
   [[gnu::noinline]] void expand(const Blocks& blocks, const Blocks::Block& b,
                                 const Coefficients<kMostColumns>& c, const Activation& f,
                                 int64_t turn) {
-    blocks.spread(b, b.width, c.pivot, pivot);
-    blocks.spread(b, b.width, c.factor, factor);
-    blocks.spread(b, b.width, c.shift, shift);
-    blocks.spread(b, b.width, c.near, sum);
+    blocks.spread(b, c.pivot, pivot);
+    blocks.spread(b, c.factor, factor);
+    blocks.spread(b, c.shift, shift);
+    blocks.spread(b, c.near, sum);
     are_near = (blocks.is_cross ? join_means(b.width)
                                 : join_near(sum, b.width, {pivot, factor, shift, scale, bias})) &&
                is_common(f);

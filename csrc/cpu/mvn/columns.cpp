@@ -19,7 +19,8 @@ template <class A>
 constexpr int64_t kWidth = 2048 / sizeof(A);  // columns of a block
 constexpr int64_t kChunkRows = 32;            // rows of a block that are summed about one pivot
 constexpr int64_t kPartRows = 4096;           // rows of a block that one task takes
-constexpr int64_t kLeastStep = 8;             // elements: nearer ones are packed instead
+constexpr int64_t kFarColumns = 16;
+constexpr int64_t kLeastStep = 8;  // elements: nearer ones are packed instead
 
 /// Moments of a block's columns, each over the same rows.
 template <class A>
@@ -123,7 +124,7 @@ class Columns {
         scale_(scale, plan.scale_dtype, &kOne),
         bias_(bias, plan.bias_dtype, &kZero),
         rows_(plan.group_size / layout_.fold),
-        width_(block_width(layout_.fold)),
+        width_(is_far() ? std::max(layout_.fold, kFarColumns) : block_width(layout_.fold)),
         blocks_((columns_.size + width_ - 1) / width_),
         tasks_(plan.groups * layout_.fold / columns_.size * blocks_),
         parts_((rows_ + kPartRows - 1) / kPartRows) {}
@@ -142,6 +143,11 @@ class Columns {
   static int64_t block_width(int64_t fold) {
     const int64_t both = std::lcm(fold, kLanes<A>), step = both <= kWidth<A> ? both : fold;
     return kWidth<A> / step * step;
+  }
+
+  /// Whether groups are further apart than their elements: few are read side by side.
+  bool is_far() const {
+    return layout_.reduced_rank > 0 && columns_.x > plan_.reduced[layout_.reduced_rank - 1].x;
   }
 
   /// Up to width_ columns of one position of the outer kept dimensions.

@@ -62,8 +62,8 @@ void plain(const MvnPlan& plan, const Arrays& a) {
 
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};
 constexpr Predicate<MvnPlan> kPacked{
-    "a group is packed, or in pieces that are, of 16 or more elements if they follow each other in "
-    "x and more than 256 if not",
+    "a group is packed, or in pieces that are, of 16 or more elements, near each other or of more "
+    "than 128",
     has_packed_rows};
 
 // Rows of the same length, type and strides take the same sums, whatever stands beside them: no
@@ -73,8 +73,7 @@ constexpr Path<MvnPlan> kPaths[] = {
      {kNarrow, {"groups are rows of at most 16 elements at equal distances", has_short_rows}},
      short_rows},
     {"mvn/tiles",
-     {kNarrow,
-      {"elements of a group stand apart, or pieces of at most 256 that are packed", has_tiles}},
+     {kNarrow, {"elements of a group stand apart, or packed pieces of at most 128", has_tiles}},
      tiles},
     {"mvn/paired_rows",
      {{"the processor has vectors that fill a line of memory", has_line_vectors},
@@ -87,8 +86,7 @@ constexpr Path<MvnPlan> kPaths[] = {
     {"mvn/rows", {kNarrow, kPacked}, rows},
     {"mvn/columns",
      {{"elements are float64", are_floats_wide},
-      {"elements of a group stand 8 or more apart, or pieces of at most 256 that are packed",
-       has_columns}},
+      {"elements of a group stand 8 or more apart, or packed pieces of at most 128", has_columns}},
      columns},
     {"mvn/plain", {}, plain},
 };

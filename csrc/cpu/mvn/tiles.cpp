@@ -19,7 +19,6 @@ template <class T>
 constexpr int64_t kRowsAtOnce = 16 / sizeof(T);
 template <class T>
 constexpr int64_t kFloatRows = 64 * kRowsAtOnce<T>;  // whose sums stay in float, in chains of 72
-constexpr int64_t kFewestInPlace = 16;               // columns of a row that is not worth a copy
 /// Whether runs have a loop of their own; for halves only in the widest vectors, as code is long.
 template <class T>
 constexpr bool kSumsRuns = !kIsHalf<T> || kHasLineVectors;
@@ -30,6 +29,7 @@ class Tiles {
   Tiles(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
       : plan_(plan),
         blocks_(plan, sizeof(T), to_line(static_cast<T*>(y))),
+        in_(blocks_),
         x_(static_cast<const T*>(x)),
         y_(static_cast<T*>(y)),
         scale_(scale, plan.scale_dtype, &kOne),
@@ -46,11 +46,8 @@ class Tiles {
                  blocks_.stretch * row_bytes >= 2 * kRunAheadBytes;
     is_summed_as_run_ = kSumsRuns<T> && blocks_.is_even && step % kRunColumns == 0 &&
                         kRunColumns % blocks_.step == 0;
-    const MvnAxis& columns = blocks_.layout.columns;
-    is_gathered_ = columns.x != 1 ||
-                   (!blocks_.is_packed && blocks_.repeat > 1 && blocks_.width < kFewestInPlace);
     is_streamed_ =
-        columns.y == 1 && !is_handed_out() &&
+        !is_handed_out() &&
         (row_bytes >= 2048 || (row_bytes % 64 == 0 && (is_run_ || bytes_to_line(y_) == 0))) &&
         is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
   }
@@ -73,10 +70,11 @@ class Tiles {
     ColumnRoom<T> room;
 
     explicit Scratch(const Tiles& t)
-        : room(t.is_gathered_ || t.is_handed_out() || (t.is_summed_as_run_ && !t.blocks_.is_packed)
-                   ? kRowsAtOnce<T> * kMostColumns
+        : room(t.in_.is_gathered || t.is_handed_out() ||
+                       (t.is_summed_as_run_ && !t.blocks_.is_packed)
+                   ? ColumnRows<T>::kRoom
                    : 0,
-               t.is_gathered_ || t.is_handed_out() ? kMostColumns : 0) {}
+               t.in_.is_gathered || t.is_handed_out() ? kMostColumns : 0) {}
   };
   using State = BlockState;
 
@@ -98,7 +96,7 @@ class Tiles {
   /// Pivots from rows all over the block. As powers of two of numbers are averaged, the guess at
   /// the mean of a constant group is exact.
   void guess(const Block& b, Sums& sums, Scratch& s) const {
-    const int64_t groups = blocks_.groups_of(b), fold = blocks_.layout.fold;
+    const int64_t groups = blocks_.groups_of(b), fold = blocks_.layout.fold();
     std::fill_n(sums.guess, groups, 0.0f);
     if (!plan_.use_mean) return;
     const auto count = int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(
@@ -109,7 +107,7 @@ class Tiles {
     for (int64_t k = 0; k < count; ++k) {
       const int64_t row = blocks_.rows / count * k;
       blocks_.for_rows(b, row, row + 1, [&](int64_t, const Offsets& at) {
-        const T* x = columns_at(b, at, 1, s);
+        const T* x = in_.at(b, x_ + at.x, 1, s.room.x.get());
         add_rows<1>(&x, b.width, s.guess, s.sum, s.square);
       });
     }
@@ -122,7 +120,7 @@ class Tiles {
 
   /// Columns of the scratch's rows that a block uses, in whole vectors.
   int64_t used(const Block& b) const {
-    return (blocks_.pitch(b) * blocks_.repeat + kFloats - 1) / kFloats * kFloats;
+    return (b.width * blocks_.repeat + kFloats - 1) / kFloats * kFloats;
   }
 
   void clear(const Block& b, Scratch& s) const {
@@ -134,7 +132,7 @@ class Tiles {
     const int64_t groups = blocks_.groups_of(b);
     std::fill_n(sums.sum, groups, 0.0);
     std::fill_n(sums.square, groups, 0.0);
-    blocks_.spread(b, blocks_.pitch(b), sums.guess, scratch.guess);
+    blocks_.spread(b, sums.guess, scratch.guess);
     for (int64_t part = 0; part < parts_; ++part) {
       if (part > 0) checkpoint();
       sum_part(b, part, scratch);
@@ -154,51 +152,25 @@ class Tiles {
          first += kFloatRows<T>) {
       clear(b, s);
       sum_rows(b, first, std::min(end, first + kFloatRows<T>), s);
-      s.widen(blocks_.pitch(b) * blocks_.repeat);
+      s.widen(b.width * blocks_.repeat);
     }
     blocks_.join(b, s.wide_sum);
     blocks_.join(b, s.wide_square);
   }
 
-  /// Where the columns of a row begin, or of `repeat` of the plan's rows, side by side.
-  const T* columns_at(const Block& b, const Offsets& at, int64_t repeat, Scratch& s,
-                      int64_t slot = 0) const {
-    if (!is_gathered_) return x_ + at.x;
-    T* const to = s.room.x.get() + slot * row_pitch();
-    gather(b, x_ + at.x, repeat, blocks_.pitch(b), to);
-    return to;
-  }
-
-  /// Sums' columns of a row.
-  int64_t row_pitch() const {
-    return (blocks_.is_even ? blocks_.step : blocks_.width) * blocks_.repeat;
-  }
-
-  void gather(const Block& b, const T* x, int64_t rows, int64_t pitch, T* to) const {
-    move_columns(x, {blocks_.layout.columns.x, blocks_.step}, rows, b.width, to, {1, pitch});
-  }
-
   /// The same of rows [first, end) that make up a run, or would if all columns were the plan's.
   void sum_as_run(const Block& b, int64_t first, int64_t end, Scratch& s) const {
     const T* x = x_ + blocks_.at(b, first).x;
-    const int64_t pitch = blocks_.pitch(b),
-                  rows = (end - first - 1) * blocks_.repeat + blocks_.repeats_of(end - 1),
-                  n = rows * pitch, whole = n - n % kRunColumns;
-    const auto run = [&](int64_t i, int64_t count) {
-      if (blocks_.is_packed) return x + i;
-      T* const to = s.room.x.get();
-      gather(b, x + i / pitch * blocks_.step, count / pitch, pitch, to);
-      return static_cast<const T*>(to);
-    };
+    const int64_t n = elements(b, first, end), whole = n - n % kRunColumns;
+    if (!blocks_.is_packed) return in_.add_as_run(b, x, n / b.width, s, s.room.x.get());
     for (int64_t i = 0; i < whole; i += kRunLength) {
-      const int64_t count = std::min(kRunLength, whole - i);
-      sum_run(run(i, count), count, s.guess, s.sum, s.square);
+      sum_run(x + i, std::min(kRunLength, whole - i), s.guess, s.sum, s.square);
       s.widen(kRunColumns);
     }
     if (whole == n) return;
     std::fill_n(s.sum, kRunColumns, 0.0f);
     std::fill_n(s.square, kRunColumns, 0.0f);
-    x = run(whole, n - whole);
+    x += whole;
     add_rows<1>(&x, n - whole, s.guess, s.sum, s.square);
     s.widen(kRunColumns);
   }
@@ -208,35 +180,20 @@ class Tiles {
     int64_t held = 0;
     blocks_.for_rows(b, first, end, [&](int64_t row, const Offsets& at) {
       const bool is_last = row == blocks_.rows - 1;
-      const T* here = columns_at(b, at, blocks_.repeats_of(row), s, held);
-      if (is_last) return add_repeats<1>(b, &here, blocks_.last_repeat, s);
+      const T* here = in_.at(b, x_ + at.x, blocks_.repeats_of(row), s.room.x.get(), held);
+      if (is_last) return in_.template add<1>(b, &here, blocks_.last_repeat, s);
       x[held++] = here;
       if (held < kRowsAtOnce<T>) return;
       held = 0;
       const int64_t width = b.width * blocks_.repeat, size = sizeof(T);
-      const T* far = is_gathered_
+      const T* far = in_.is_gathered
                          ? nullptr
                          : ahead(b, row - kRowsAtOnce<T> + 1, x[0], kAheadBytes, kRowsAtOnce<T>);
-      add_repeats<kRowsAtOnce<T>>(
+      in_.template add<kRowsAtOnce<T>>(
           b, x, blocks_.repeat, s,
           {reinterpret_cast<const char*>(far), width * size, (blocks_.row_step() - width) * size});
     });
-    for (int64_t i = 0; i < held; ++i) add_repeats<1>(b, x + i, blocks_.repeat, s);
-  }
-
-  /// Adds rows, each of so many of the plan's: at once where they are side by side.
-  template <int kRows>
-  void add_repeats(const Block& b, const T* const* x, int64_t repeat, Scratch& s,
-                   RowsAhead ahead = {}) const {
-    const int64_t pitch = blocks_.pitch(b);
-    if (blocks_.is_packed || is_gathered_ || repeat == 1)
-      return add_rows<kRows>(x, repeat == 1 ? b.width : pitch * repeat, s.guess, s.sum, s.square,
-                             ahead);
-    for (int64_t k = 0; k < repeat; ++k) {
-      const T* at[kRows];
-      for (int r = 0; r < kRows; ++r) at[r] = x[r] + k * blocks_.step;
-      add_rows<kRows>(at, b.width, s.guess + k * pitch, s.sum + k * pitch, s.square + k * pitch);
-    }
+    for (int64_t i = 0; i < held; ++i) in_.template add<1>(b, x + i, blocks_.repeat, s);
   }
 
   /// What stands `bytes` or more after a row at x, or null, of which `count` rows are to be read.
@@ -250,19 +207,22 @@ class Tiles {
 
   void expand(const Block& b, const State& state, Scratch& s) const {
     if (!blocks_.is_cross) {
-      fill(b, scale_, b.origin.scale, blocks_.layout.columns.scale, s.scale);
-      fill(b, bias_, b.origin.bias, blocks_.layout.columns.bias, s.bias);
+      fill(b, scale_, &MvnAxis::scale, b.origin.scale, s.scale);
+      fill(b, bias_, &MvnAxis::bias, b.origin.bias, s.bias);
     }
     s.expand(blocks_, b, state.coefficients, plan_.activation, head(y_ + b.origin.y) % b.width);
     s.expanded = &state;
   }
 
-  static void fill(const Block& b, const Parameter<T>& p, int64_t offset, int64_t stride,
-                   float* row) {
-    if (stride == 0)
-      std::fill_n(row, b.width, p.at(offset));
-    else
-      p.copy(offset, stride, b.width, row);
+  void fill(const Block& b, const Parameter<T>& p, int64_t MvnAxis::* stride, int64_t offset,
+            float* row) const {
+    const int64_t fold = blocks_.layout.fold(), column = blocks_.layout.inner.*stride,
+                  group = blocks_.layout.groups.*stride;
+    if (column == 0 && group == 0) return std::fill_n(row, b.width, p.at(offset)), void();
+    if (fold == 1) return p.copy(offset, group, b.width, row), void();
+    if (group == fold * column) return p.copy(offset, column, b.width, row), void();
+    for (int64_t g = 0; g < blocks_.groups_of(b); ++g)
+      for (int64_t c = 0; c < fold; ++c) row[g * fold + c] = p.at(offset + g * group + c * column);
   }
 
   /// Elements before the first row of a run: rows then begin lines, and so do the formula's.
@@ -274,7 +234,7 @@ class Tiles {
     if (is_run_) return normalize_runs(b, first, end, s);
     blocks_.for_rows(b, first, end, [&](int64_t row, const Offsets& at) {
       const int64_t width = blocks_.row_width(b, row);
-      if (is_gathered_ || is_handed_out()) return hand_out(b, at, blocks_.repeats_of(row), s);
+      if (in_.is_gathered || is_handed_out()) return hand_out(b, at, blocks_.repeats_of(row), s);
       const Flow<T> flow = {is_streamed_, ahead(b, row, x_ + at.x, kGapBytes)};
       write_row(b, at, y_ + at.y, x_ + at.x, width, s, flow);
     });
@@ -282,27 +242,26 @@ class Tiles {
 
   /// Whether results are computed elsewhere: y's columns stand apart, or rows of several do.
   bool is_handed_out() const {
-    return blocks_.layout.columns.y != 1 || (blocks_.repeat > 1 && !blocks_.is_run);
+    return !blocks_.layout.are_packed(&MvnAxis::y) || (blocks_.repeat > 1 && !blocks_.is_run);
   }
 
   /// `repeat` of the plan's rows, from and to where they stand apart.
   void hand_out(const Block& b, const Offsets& at, int64_t repeat, Scratch& s) const {
-    const MvnAxis& columns = blocks_.layout.columns;
-    const int64_t y_step = blocks_.y_step();
-    const bool is_alone = columns.x == 1 && (repeat == 1 || blocks_.is_packed);
+    const bool is_alone = !in_.is_gathered && (repeat == 1 || blocks_.is_packed);
+    T* const y = s.room.y.get();
     const T* x = x_ + at.x;
-    if (!is_alone) gather(b, x, repeat, b.width, s.room.x.get());
-    write_row(b, at, s.room.y.get(), is_alone ? x : s.room.x.get(), b.width * repeat, s, {});
-    move_columns<T>(s.room.y.get(), {1, b.width}, repeat, b.width, y_ + at.y, {columns.y, y_step});
+    if (!is_alone) in_.gather(b, x, repeat, s.room.x.get());
+    write_row(b, at, y, is_alone ? x : s.room.x.get(), b.width * repeat, s, {});
+    in_.hand_out(b, y, repeat, y_ + at.y);
   }
 
   void write_row(const Block& b, const Offsets& at, T* y, const T* x, int64_t width, Scratch& s,
                  Flow<T> flow) const {
-    const MvnAxis& columns = blocks_.layout.columns;
+    const MvnAxis &inner = blocks_.layout.inner, &groups = blocks_.layout.groups;
     if (!blocks_.is_cross) return write(y, x, width, 0, s, flow);
-    if (columns.scale || columns.bias) {
-      fill(b, scale_, at.scale, columns.scale, s.scale);
-      fill(b, bias_, at.bias, columns.bias, s.bias);
+    if (inner.scale || inner.bias || groups.scale || groups.bias) {
+      fill(b, scale_, &MvnAxis::scale, at.scale, s.scale);
+      fill(b, bias_, &MvnAxis::bias, at.bias, s.bias);
       return apply_activated(plan_.activation, y, x, width,
                              GeneralFormula{s.pivot, s.factor, s.shift, s.scale, s.bias}, flow);
     }
@@ -372,7 +331,7 @@ class Tiles {
   void sum_parts(State* states, double* sums) const {
     for_parts([&](int64_t task, int64_t part, Scratch& scratch) {
       const Block b = blocks_.block(task);
-      blocks_.spread(b, blocks_.pitch(b), states[task].sums.guess, scratch.guess);
+      blocks_.spread(b, states[task].sums.guess, scratch.guess);
       sum_part(b, part, scratch);
       double* to = sums + 2 * (task * parts_ + part) * blocks_.width;
       std::copy_n(scratch.wide_sum, blocks_.groups_of(b), to);
@@ -412,12 +371,12 @@ class Tiles {
 
   const MvnPlan& plan_;
   const Blocks blocks_;
+  const ColumnRows<T> in_;
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
   int64_t row_, part_rows_, parts_;  // elements of a row; rows of a part
   bool is_run_, is_summed_as_run_, is_streamed_;
-  bool is_gathered_;  // rows are copied before they are summed
 };
 
 }  // namespace
