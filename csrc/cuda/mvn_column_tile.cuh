@@ -43,10 +43,10 @@ struct MvnTile {
   }
 
   __device__ __forceinline__ void read() {
-    const T* x = args.x + outer.x + place.column;
+    const T* x = args.x + outer.x;
 #pragma unroll
     for (int r = 0; r < kMvnTileRows; ++r)
-      if (exists(r)) v[r] = place.load(x + shape.rows.at(row(r)).x, shape.is_x_packed);
+      if (exists(r)) v[r] = place.load(x + shape.rows.at(row(r)).x, shape);
   }
 
   /// Sums about the pivots, of squares too where they are wanted, to shared memory.

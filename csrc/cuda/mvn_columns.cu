@@ -18,7 +18,7 @@ void mvn_column_tiles(const MvnPlan& plan, const Choice& choice, const MvnPointe
 
 void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                  const Target& target) {
-  const MvnColumns columns = mvn_columns_of(plan, choice.geometry.blocks);
+  const MvnColumns columns = mvn_columns_of(plan);
   const MvnColumnShape shape(plan, columns, p);
   const MvnWorkspace workspace = mvn_column_workspace(plan, columns);
   const int64_t steps = kMvnThreads / columns.lanes;

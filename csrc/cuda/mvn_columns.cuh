@@ -14,8 +14,8 @@ struct MvnColumnMoments {
 static_assert(sizeof(MvnColumnMoments) == kMvnColumnMomentsBytes);
 
 struct MvnColumnShape {
-  MvnWalk rows, outer;  // row and outer position to offsets
-  int64_t scale, bias;  // strides along the columns
+  MvnWalk rows, outer;        // row and outer position to offsets
+  int64_t x, y, scale, bias;  // strides along the columns
   FastDiv tiles, parts, fold;
   uint32_t columns, row_count, part_rows;
   uint32_t lanes;  // threads along the columns
@@ -24,7 +24,9 @@ struct MvnColumnShape {
 
   MvnColumnShape(const MvnPlan& plan, const MvnColumns& c, const MvnPointers& p)
       : rows(plan.reduced, c.reduced_rank),
-        outer(plan.kept, plan.kept_rank - 1),
+        outer(plan.kept, c.outer_rank),
+        x(c.axis.x),
+        y(c.axis.y),
         scale(c.axis.scale),
         bias(c.axis.bias),
         tiles(uint32_t(c.tiles)),
@@ -45,9 +47,10 @@ struct MvnColumnShape {
   static bool is_packed(const MvnPlan& plan, const MvnColumns& c, int64_t MvnAxis::* stride,
                         const void* data) {
     const int64_t vector = mvn_vector(plan.dtype);
-    bool packed = reinterpret_cast<uintptr_t>(data) % kMvnAccess == 0 && c.axis.size % vector == 0;
+    bool packed = c.axis.*stride == 1 && c.axis.size % vector == 0 &&
+                  reinterpret_cast<uintptr_t>(data) % kMvnAccess == 0;
     for (int d = 0; d < c.reduced_rank; ++d) packed &= plan.reduced[d].*stride % vector == 0;
-    for (int d = 0; d < plan.kept_rank - 1; ++d) packed &= plan.kept[d].*stride % vector == 0;
+    for (int d = 0; d < c.outer_rank; ++d) packed &= plan.kept[d].*stride % vector == 0;
     return packed;
   }
 };
@@ -72,12 +75,14 @@ struct MvnColumnPlace {
     end_row = min((part + 1) * shape.part_rows, shape.row_count);
   }
 
-  __device__ __forceinline__ Vector<T, kN> load(const T* x, bool is_packed) const {
-    if (is_packed) return load_vector<kN>(x);
+  /// The columns of a row whose first one of all stands at x.
+  __device__ __forceinline__ Vector<T, kN> load(const T* x, const MvnColumnShape& shape) const {
+    x += column * shape.x;
+    if (shape.is_x_packed) return load_vector<kN>(x);
     Vector<T, kN> values = {};
 #pragma unroll
     for (int e = 0; e < kN; ++e)
-      if (e < count) values.v[e] = x[e];
+      if (e < count) values.v[e] = x[e * shape.x];
     return values;
   }
 };
@@ -136,7 +141,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
   constexpr int kN = kVector<T>, kRows = 8;
   const MvnColumnPlace<T> place(shape, blockIdx.x);
   if (place.count == 0) return;
-  const T* x = args.x + shape.outer.at(place.outer).x + place.column;
+  const T* x = args.x + shape.outer.at(place.outer).x;
   MvnColumnSums<kN> sums;
   uint32_t n = 0;
   for (uint32_t row = place.first_row; row < place.end_row; row += kRows * place.step) {
@@ -145,7 +150,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (row + r * place.step >= place.end_row) break;
-      v[r] = place.load(x + shape.rows.at(row + r * place.step).x, shape.is_x_packed);
+      v[r] = place.load(x + shape.rows.at(row + r * place.step).x, shape);
       ++count;
     }
     if (n == 0 && args.use_mean) sums.set_pivots(v, count);
@@ -244,11 +249,11 @@ struct MvnColumnOperands {
     for (int e = 0; e < kN; ++e) v[e] = normalizer[e](v[e]) * scale[e] + bias[e];
     if constexpr (kActivates) args.activate(v);
     const Vector<T, kN> result = narrow<T>(v);
-    T* y = args.y + outer.y + row.y + place.column;
+    T* y = args.y + outer.y + row.y + place.column * shape.y;
     if (shape.is_y_packed) return store_vector<kN>(y, result);
 #pragma unroll
     for (int e = 0; e < kN; ++e)
-      if (e < place.count) y[e] = result.v[e];
+      if (e < place.count) y[e * shape.y] = result.v[e];
   }
 };
 
@@ -273,7 +278,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_apply_kernel(
 #pragma unroll 2
   for (uint32_t row = place.first_row; row < place.end_row; row += place.step) {
     const MvnOffsets at = shape.rows.at(row);
-    const auto x = place.load(args.x + outer.x + at.x + place.column, shape.is_x_packed);
+    const auto x = place.load(args.x + outer.x + at.x, shape);
     operands.template write<kActivates>(args, shape, place, outer, at, x);
   }
 }

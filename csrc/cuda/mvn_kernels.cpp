@@ -13,10 +13,10 @@ constexpr int64_t kBlockRowBytes = 64 << 10;  // of a row that a block keeps in 
 constexpr int64_t kStaticShared = 2048;       // bytes beside a row in shared memory
 constexpr int64_t kLeastSegment = 128;        // bytes in a row, a whole line
 constexpr int64_t kLeastSplit = 4096;         // elements of a group that blocks share
-constexpr int64_t kMostParts = 4096;          // of one group
+constexpr int64_t kMostParts = 1024;          // of one group, wherever it is computed
+constexpr int64_t kMostColumnParts = 128;     // the same in columns, whose parts take more memory
 constexpr int64_t kMaxFold = 64;              // neighbouring columns of one group
-constexpr int64_t kFewestColumns = 8;
-constexpr int64_t kLineBytes = 128;  // of columns, side by side in one block at least
+constexpr int64_t kLineBytes = 128;           // of columns, side by side in one block at least
 
 using Axis = int64_t MvnAxis::*;
 constexpr Axis kTensors[] = {&MvnAxis::x, &MvnAxis::y, &MvnAxis::scale, &MvnAxis::bias};
@@ -68,40 +68,41 @@ bool fits_registers(const MvnPlan& plan, const Situation& situation) {
   return row_bytes(plan) <= kBlockRowBytes && fits_shared(plan, situation);
 }
 
-/// Enough rows to keep half of the GPU busy: one block of these fills a multiprocessor.
-bool are_rows_many(const MvnPlan& plan, const Situation& situation) {
-  return plan.groups * 2 >= situation.multiprocessors;
-}
-
+/// Whether a group stands in short packed pieces of x, apart from each other.
 bool is_folded(const MvnPlan& plan) {
-  if (plan.kept_rank == 0 || plan.reduced_rank < 2) return false;
-  const MvnAxis &outer = plan.kept[plan.kept_rank - 1],
-                &inner = plan.reduced[plan.reduced_rank - 1];
-  if (inner.size > kMaxFold) return false;
-  return std::all_of(std::begin(kTensors), std::end(kTensors),
-                     [&](Axis s) { return outer.*s == inner.*s * inner.size; });
+  if (plan.reduced_rank < 2) return false;
+  const MvnAxis *const inner = &plan.reduced[plan.reduced_rank - 1], *const outer = inner - 1;
+  return inner->x == 1 && inner->size <= kMaxFold && outer->x != inner->size;
 }
 
-/// The columns of a plan that has some.
+/// The columns of a plan. One, or a group's own, where kept dimensions do not go on with them.
 MvnColumns columns_of(const MvnPlan& plan) {
   MvnColumns c;
-  c.axis = plan.kept[plan.kept_rank - 1];
+  c.axis = {1, 1, 1, 0, 0};
   c.reduced_rank = plan.reduced_rank;
+  c.outer_rank = plan.kept_rank;
+  const MvnAxis kept = plan.kept_rank > 0 ? plan.kept[plan.kept_rank - 1] : c.axis;
   if (is_folded(plan)) {
-    const int64_t groups = c.axis.size;
     c.axis = plan.reduced[--c.reduced_rank];
     c.fold = c.axis.size;
-    c.axis.size *= groups;
+    if (plan.kept_rank > 0 && std::all_of(std::begin(kTensors), std::end(kTensors),
+                                          [&](Axis s) { return kept.*s == c.axis.*s * c.fold; })) {
+      c.axis.size *= kept.size;
+      --c.outer_rank;
+    }
+  } else if (plan.kept_rank > 0) {
+    c.axis = kept;
+    --c.outer_rank;
   }
   c.rows = plan.group_size / c.fold;
   c.outer = plan.groups * c.fold / c.axis.size;
   return c;
 }
 
+/// Of the group alone, whose order of additions this chooses: not of what is kept beside it.
 bool has_columns(const MvnPlan& plan, const Situation&) {
-  if (plan.kept_rank == 0) return false;
-  const MvnColumns c = columns_of(plan);
-  return c.axis.x == 1 && c.axis.y == 1 && c.axis.size >= kFewestColumns;
+  if (plan.reduced_rank == 0 || !(plan.use_mean || plan.use_variance)) return false;
+  return plan.reduced[plan.reduced_rank - 1].x != 1 || is_folded(plan);
 }
 
 bool are_columns_indexable(const MvnPlan& plan, const Situation&) {
@@ -162,14 +163,14 @@ Geometry column_tile_geometry(const MvnPlan& plan, const Situation&) {
   return {uint32_t(c.tiles * c.outer), uint32_t(kMvnThreads)};
 }
 
-Geometry columns_geometry(const MvnPlan& plan, const Situation& situation) {
-  const MvnColumns c = mvn_columns_of(plan, many_blocks(situation));
+Geometry columns_geometry(const MvnPlan& plan, const Situation&) {
+  const MvnColumns c = mvn_columns_of(plan);
   return {uint32_t(c.tiles * c.outer * c.parts), uint32_t(kMvnThreads), 0,
           mvn_column_workspace(plan, c).total};
 }
 
-Geometry split_geometry(const MvnPlan& plan, const Situation& situation) {
-  const MvnParts cut = mvn_split_parts(plan, many_blocks(situation));
+Geometry split_geometry(const MvnPlan& plan, const Situation&) {
+  const MvnParts cut = mvn_split_parts(plan);
   const int64_t blocks = cut.count * plan.groups;
   return {uint32_t(blocks), uint32_t(kMvnThreads), 0, mvn_workspace(plan, blocks).total};
 }
@@ -184,7 +185,8 @@ constexpr Predicate<MvnPlan> kIsRow = {"a group is a row, or several long ones",
 constexpr Predicate<MvnPlan> kIsIndexable = {
     "groups, and offsets inside one, stay below 2^31 elements", is_indexable};
 constexpr Predicate<MvnPlan> kHasColumns = {
-    "the fastest dimension is kept, contiguous and 8 or more", has_columns};
+    "a group's elements, or pieces of at most 64, stand apart, whatever is kept beside them",
+    has_columns};
 constexpr Predicate<MvnPlan> kAreColumnsIndexable = {
     "rows and columns together stay below 2^30, groups below 2^26", are_columns_indexable};
 
@@ -202,8 +204,7 @@ constexpr Kernel<MvnPlan> kKernels[] = {
      {kIsTileType,
       kIsRow,
       kIsIndexable,
-      {"shared memory holds a group", fits_shared},
-      {"there are groups for half of the multiprocessors", are_rows_many}},
+      {"shared memory holds a group, however few there are", fits_shared}},
      shared_geometry},
     // Here belongs a kernel in which a cluster of blocks keeps a group in the shared memory of all.
     {"mvn_column_tile",
@@ -231,29 +232,28 @@ int mvn_row_lanes(const MvnPlan& plan) {
   return lanes;
 }
 
-MvnParts mvn_split_parts(const MvnPlan& plan, int64_t blocks) {
+MvnParts mvn_split_parts(const MvnPlan& plan) {
   const int64_t step = kMvnThreads * mvn_vector(plan.dtype);
   // No part with less than some accesses for each thread.
-  const int64_t most = std::clamp<int64_t>(plan.group_size / (4 * step), 1, kMostParts);
-  const int64_t wanted = std::clamp<int64_t>(ceil_div(blocks, plan.groups), 1, most);
-  const int64_t elements = ceil_div(ceil_div(plan.group_size, wanted), step) * step;
+  const int64_t parts = std::clamp<int64_t>(plan.group_size / (4 * step), 1, kMostParts);
+  const int64_t elements = ceil_div(ceil_div(plan.group_size, parts), step) * step;
   return {ceil_div(plan.group_size, elements), elements};
 }
 
-MvnColumns mvn_columns_of(const MvnPlan& plan, int64_t blocks) {
+MvnColumns mvn_columns_of(const MvnPlan& plan) {
   MvnColumns c = columns_of(plan);
-  const int64_t vectors = ceil_div(c.axis.size, mvn_vector(plan.dtype));
+  // Columns that may lie between two rows of a group; how many do is not asked.
+  const int64_t between = c.reduced_rank > 0 ? plan.reduced[c.reduced_rank - 1].x : 1;
+  const int64_t vectors = ceil_div(between, mvn_vector(plan.dtype));
   // Along the columns at least whole lines, and more where there are few rows.
   const auto has_few_rows = [&] { return c.rows * c.lanes < 8 * kMvnThreads; };
   while (c.lanes < vectors && c.lanes < kMvnThreads &&
          (c.lanes * kMvnAccess < kLineBytes || has_few_rows()))
     c.lanes *= 2;
-  c.tiles = ceil_div(vectors, c.lanes);
+  c.tiles = ceil_div(ceil_div(c.axis.size, mvn_vector(plan.dtype)), c.lanes);
   const int64_t steps = kMvnThreads / c.lanes;
-  const int64_t most = std::clamp<int64_t>(c.rows / (32 * steps), 1, kMostParts);
-  const int64_t wanted = std::clamp<int64_t>(ceil_div(blocks, c.tiles * c.outer), 1, most);
   // One thread's chain of additions stays short.
-  c.part_rows = std::min(ceil_div(c.rows, wanted), 512 * steps);
+  c.part_rows = std::clamp(ceil_div(c.rows, kMostColumnParts), 32 * steps, 512 * steps);
   c.parts = ceil_div(c.rows, c.part_rows);
   return c;
 }

@@ -47,19 +47,21 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// access has elements, so that each of them takes one element of what whole accesses leave over.
 int mvn_row_lanes(const MvnPlan& plan);
 
-/// How groups are cut where many blocks share one; count * groups is the geometry's blocks.
+/// How groups are cut where many blocks share one, whatever the device's size and the number of
+/// groups; count * groups is the geometry's blocks.
 struct MvnParts {
   int64_t count = 1;     // of one group
   int64_t elements = 0;  // of all parts but the last, whole accesses of all threads
 };
-MvnParts mvn_split_parts(const MvnPlan& plan, int64_t blocks);
+MvnParts mvn_split_parts(const MvnPlan& plan);
 
 /// Columns: the fastest kept dimension, or that together with the reduced one inside it (channels
-/// of a group, NHWC), where every tensor walks both as one.
+/// of a group, NHWC), where every tensor walks both as one, else one of them alone.
 struct MvnColumns {
   MvnAxis axis;
   int64_t fold = 1;      // neighbours that belong to one group
   int reduced_rank = 0;  // reduced dimensions that tell rows apart
+  int outer_rank = 0;    // kept dimensions outside
   int64_t rows = 1;      // of one group
   int64_t outer = 1;     // positions of the kept dimensions outside
   int64_t lanes = 1;     // threads of a block along the columns; the others go along the rows
@@ -67,7 +69,7 @@ struct MvnColumns {
   int64_t parts = 1, part_rows = 1;  // blocks along the rows; rows of all parts but the last
 };
 /// tiles * outer * parts is the geometry's blocks.
-MvnColumns mvn_columns_of(const MvnPlan& plan, int64_t blocks);
+MvnColumns mvn_columns_of(const MvnPlan& plan);
 /// The same for columns that blocks keep: one part.
 MvnColumns mvn_column_tiles_of(const MvnPlan& plan);
 

@@ -6,7 +6,7 @@ namespace cudml::cuda {
 
 void mvn_split(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                const Target& target) {
-  const MvnParts cut = mvn_split_parts(plan, choice.geometry.blocks);
+  const MvnParts cut = mvn_split_parts(plan);
   const MvnWorkspace workspace = mvn_workspace(plan, plan.groups * cut.count);
   const MvnSplit split(plan, p, cut);
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {

@@ -167,20 +167,26 @@ CASES = [
         "lines are at most 24 elements": pad((15, 3), (0, 2), (0, 3), dtype="int16")}),
     Case("pad/streamed_lines", pad((1_000_000_000,), 2, 3), {LARGE: pad((300,), 2, 3)}),
     Case("pad/plain", pad((100,), 2, 3)),
-    Case("mvn/tiles", mvn((5, 8), 0), {
-        "neighbours in memory belong to several groups": mvn((5, 3, 4, 7), (0, 2)),
-        "elements are floats of at most 32 bits": mvn((5, 8), 0, dtype="float64"),
-    }),
     Case("mvn/short_rows", mvn((9, 16), 1), {
-        "groups are rows of at most 16 elements": mvn((9, 17), 1)}),
+        "groups are rows of at most 16 elements": mvn((9, 17), 1),
+        "elements are floats of at most 32 bits": mvn((9, 16), 1, dtype="float64"),
+    }),
+    Case("mvn/tiles", mvn((17, 2), 0), {
+        "elements of a group stand apart": mvn((2, 17), 1),
+        "elements are floats of at most 32 bits": mvn((17, 2), 0, dtype="float64"),
+    }),
     Case("mvn/paired_rows", mvn((9, 3072), 1, affine=(1, 3072), dtype="float16"), {
         "rows are 16-bit floats in whole lines":
             mvn((9, 3008), 1, affine=(1, 3008), dtype="float16"),
     }),
-    Case("mvn/rows", mvn((9, 17), 1), {
-        "elements are floats of at most 32 bits": mvn((9, 17), 1, dtype="float64")}),
+    Case("mvn/rows", mvn((9, 2, 16), (1, 2), affine=(1, 2, 1)), {
+        "a group is packed, or in pieces": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
+        "elements are floats of at most 32 bits": mvn((9, 17), 1, dtype="float64"),
+    }),
     Case("mvn/columns", mvn((5, 8), 0, dtype="float64"), {
-        "groups are nearer in memory": mvn((5, 7), 0, dtype="float64")}),
+        "elements of a group stand 8 or more apart": mvn((5, 7), 0, dtype="float64"),
+        "elements are float64": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
+    }),
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
 ]  # fmt: skip
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.path)
