@@ -8,10 +8,12 @@
 namespace cudml::cuda {
 
 /// How groups are cut into parts, and how positions are read: as whole aligned vectors, or one by
-/// one with neighbours in neighbouring threads.
+/// one. Each thread then has as many neighbours as a vector, since alignment is not to change the
+/// sums, unless neighbours in a group stand apart anyway.
 struct MvnSplit {
   FastDiv parts;                                // of one group
   uint32_t part_size = 1;                       // positions, a multiple of all threads' vectors
+  bool has_neighbours = false;                  // in x
   bool is_x_packed = false, is_packed = false;  // x alone; x and y
   bool is_whole = false;
   Access scale = Access::apart, bias = Access::apart;
@@ -20,6 +22,7 @@ struct MvnSplit {
       : parts(uint32_t(cut.count)), part_size(uint32_t(cut.elements)) {
     const MvnAxis inner = plan.reduced_rank ? plan.reduced[plan.reduced_rank - 1] : MvnAxis{};
     is_whole = plan.reduced_rank < 2 || inner.size % mvn_vector(plan.dtype) == 0;
+    has_neighbours = inner.x == 1;
     is_x_packed = are_accesses_packed(plan, &MvnAxis::x, p.x, is_whole);
     is_packed = is_x_packed && are_accesses_packed(plan, &MvnAxis::y, p.y, is_whole);
     scale = access_of(are_accesses_packed(plan, &MvnAxis::scale, p.scale, is_whole), inner.scale,
@@ -43,18 +46,23 @@ struct MvnPart {
 
 /// Reads `kTile` vectors of a thread, or as many single elements: v[i] is set for i < count.
 template <int kTile, class T>
-__device__ __forceinline__ int load_tile(const MvnArgs<T>& args, const T* x, bool is_packed,
+__device__ __forceinline__ int load_tile(const MvnArgs<T>& args, const T* x, const MvnSplit& split,
                                          uint32_t first, uint32_t end,
                                          Acc<T> (&v)[kTile * kVector<T>]) {
   constexpr int kN = kVector<T>;
   int count = 0;
-  if (is_packed) {
+  if (split.has_neighbours) {
 #pragma unroll
     for (int j = 0; j < kTile; ++j) {
       const uint32_t at = first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN;
       if (at + kN > end) break;
       Acc<T> part[kN];
-      widen(load_vector<kN>(x + args.reduced.at(at).x), part);
+      if (split.is_x_packed) {
+        widen(load_vector<kN>(x + args.reduced.at(at).x), part);
+      } else {
+#pragma unroll
+        for (int e = 0; e < kN; ++e) part[e] = load_as_acc(x[args.reduced.at(at + uint32_t(e)).x]);
+      }
 #pragma unroll
       for (int e = 0; e < kN; ++e) v[j * kN + e] = part[e];
       count += kN;
@@ -82,12 +90,12 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_split_moments_kernel(const Mv
   Moments<A> moments;
   for (uint32_t first = part.begin; first < part.end; first += kTile * kN * kMvnThreads) {
     A v[kTile * kN];
-    const int count = load_tile<kTile>(args, x, split.is_x_packed, first, part.end, v);
+    const int count = load_tile<kTile>(args, x, split, first, part.end, v);
     if (count > 0) moments = MergeMoments{}(moments, tile_moments(args, v, count));
   }
   // What vectors leave over at the end of a group.
   const uint32_t rest = part.end % kN;
-  if (split.is_x_packed && threadIdx.x < rest) {
+  if (split.has_neighbours && threadIdx.x < rest) {
     const A v[1] = {load_as_acc(x[args.reduced.at(part.end - rest + threadIdx.x).x])};
     moments = MergeMoments{}(moments, tile_moments(args, v, 1));
   }

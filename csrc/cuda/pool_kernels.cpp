@@ -62,9 +62,7 @@ bool planes_make_vectors(const PoolPlan& plan, const Situation& situation) {
   return lane_bytes(plan, situation.alignment) != 0;
 }
 
-bool lanes_are_busy(const PoolPlan& plan, const Situation& situation) {
-  return most_taps(plan) < 64 || inner_outputs(plan) >= int64_t{situation.multiprocessors} * 8192;
-}
+bool windows_are_small(const PoolPlan& plan, const Situation&) { return most_taps(plan) < 64; }
 
 bool windows_are_large(const PoolPlan& plan, const Situation&) { return most_taps(plan) >= 64; }
 
@@ -109,15 +107,13 @@ Geometry tile_geometry(const PoolPlan& plan, const Situation& situation) {
   return threads_for(tiles_of(plan, kH, kS), situation);
 }
 
-/// Windows are cut into pieces where a block for each group of them would leave the GPU idle.
+/// Windows are cut into pieces by their taps alone, so that sums do not change with the number of
+/// outputs or the device's size.
 Geometry reduce_geometry(const PoolPlan& plan, const Situation& situation) {
+  constexpr int64_t kPiece = 2048, kMostPieces = 512;  // taps
   const int64_t outputs = inner_outputs(plan), slots = kPoolThreads / reduce_members(plan);
-  const int64_t groups = (outputs + slots - 1) / slots, few = 2 * situation.multiprocessors;
-  const int64_t least = 8192 / slots;  // taps of a piece
-  int64_t pieces = 1;
-  if (groups > 0 && groups < few)
-    pieces =
-        std::clamp<int64_t>(most_taps(plan) / least, 1, std::min<int64_t>(2 * few / groups, 512));
+  const int64_t groups = (outputs + slots - 1) / slots;
+  const int64_t pieces = std::clamp<int64_t>(most_taps(plan) / kPiece, 1, kMostPieces);
   const int64_t blocks = std::min(std::max(groups * pieces, pieces > 1 ? outputs : 0),
                                   int64_t{situation.multiprocessors} * 256);
   return {uint32_t(blocks), kPoolThreads, 0, pieces > 1 ? outputs * pieces * kReduceState : 0};
@@ -144,7 +140,7 @@ constexpr Kernel<PoolPlan> kKernels[] = {
     tile<1, 3, 1>("pool_tile_3_s1", "rows and columns have windows of 1x3, 1 apart"),
     {"pool_lanes",
      {{"planes lie side by side in vectors of at least 4 bytes", planes_make_vectors},
-      {"windows have fewer than 64 taps or outputs fill the GPU", lanes_are_busy},
+      {"windows have fewer than 64 taps, however many outputs there are", windows_are_small},
       kCommonType,
       kSmallOffsets,
       kShortWindows},
