@@ -196,7 +196,7 @@ uint32_t reduce_members(const PoolPlan& plan) {
   return most_taps(plan) >= 1024 ? kPoolThreads : 32;
 }
 
-bool reduces_lanes(const PoolPlan& plan) { return planes_are_closest(plan) && plan.batch[1] >= 8; }
+bool reduces_lanes(const PoolPlan& plan) { return plan.x.space[2] > 1; }
 
 Kernels<PoolPlan> pool_kernels() { return kKernels; }
 

@@ -123,23 +123,27 @@ __device__ __forceinline__ void walk_rows(const PoolWindow<int32_t>& w, const T*
   }
 }
 
-/// The same where taps [first, last) lie side by side from `x` on: members take turns at vectors.
+/// The same where taps [first, last) lie side by side from `x` on: members take turns at as many as
+/// a vector has, in one access where they are aligned. Who takes which does not ask for that.
 template <class T, class Each, class Flush>
 __device__ __forceinline__ void walk_packed(const T* x, int32_t first, int32_t last, int32_t member,
                                             int32_t members, const Each& each, const Flush& flush) {
   constexpr int32_t kN = kVector<T>;
-  const int32_t n = last - first;
-  const auto behind = int32_t(reinterpret_cast<uintptr_t>(x + first) / sizeof(T) % kN);
-  const int32_t head = behind == 0 ? 0 : kN - behind < n ? kN - behind : n;
-  const int32_t vectors = (n - head) / kN, tail = head + vectors * kN;
-  if (member < head) each(first + member, x[first + member]);
+  const int32_t vectors = (last - first) / kN, tail = first + vectors * kN;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(x + first) % (kN * sizeof(T)) == 0;
   int32_t i = member;
   while (i < vectors) {
     const int32_t left = (vectors - i - 1) / members + 1, run = left < 1024 / kN ? left : 1024 / kN;
 #pragma unroll(kN < 16 ? 16 / kN : 1)
     for (int32_t k = 0; k < run; ++k) {
-      const int32_t t = first + head + (i + k * members) * kN;
-      const Vector<T, kN> v = load_vector<kN>(x + t);
+      const int32_t t = first + (i + k * members) * kN;
+      Vector<T, kN> v;
+      if (is_aligned) {
+        v = load_vector<kN>(x + t);
+      } else {
+#pragma unroll
+        for (int32_t j = 0; j < kN; ++j) v.v[j] = x[t + j];
+      }
 #pragma unroll
       for (int32_t j = 0; j < kN; ++j) each(t + j, v.v[j]);
     }
@@ -147,7 +151,7 @@ __device__ __forceinline__ void walk_packed(const T* x, int32_t first, int32_t l
     if (left == run) break;
     i += run * members;
   }
-  if (member < n - tail) each(first + tail + member, x[first + tail + member]);
+  if (member < last - tail) each(tail + member, x[tail + member]);
   flush();
 }
 
