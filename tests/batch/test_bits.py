@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -9,17 +11,35 @@ import backends
 import batch_support
 import cudml
 
-DRAWS = {"cpu": 2000, "simt": 12, "cuda": 200}
-MOST = {"cpu": batch_support.MOST_ELEMENTS, "simt": 1500, "cuda": batch_support.MOST_ELEMENTS}
+DRAWS = {"cpu": 2000, "simt": 200, "cuda": 200}
+SMALL = 1500  # elements of a tensor that the kernels' interpreter takes in no time
+EVERY = 25  # draws, one of which is as large as several threads and cuts of long groups ask for
+UNEVEN = {"cpu": ("average_pooling", "lp_pooling")}  # other orders among more planes, so far
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = cudml.get_num_threads()
+    yield
+    cudml.set_num_threads(before)
+
+
+def most_elements(name: str, seed: int) -> int:
+    if name == "simt":
+        return SMALL if seed % EVERY else 8 * SMALL
+    return batch_support.MOST_ELEMENTS * (1 if seed % EVERY else 8)
 
 
 @pytest.mark.small
 @pytest.mark.decision("D-TEN-9")
 @pytest.mark.parametrize("op", batch_support.DRAWS)
-def test_slices_have_the_bits_of_the_whole(op: str) -> None:
+@pytest.mark.usefixtures("threads")
+def test_slices_have_the_bits_of_the_whole(op: str, request: pytest.FixtureRequest) -> None:
     name = backends.current().name
+    if op in UNEVEN.get(name, ()):
+        request.applymarker(pytest.mark.xfail(strict=True, raises=AssertionError))
     for seed in range(DRAWS[name]):
         rng = np.random.default_rng([seed, len(op)])
-        draw = batch_support.DRAWS[op](rng, MOST[name])
+        draw = batch_support.DRAWS[op](rng, most_elements(name, seed))
         found = batch_support.differing(rng, draw)
-        assert not found, (seed, draw.keywords, {k: (a.shape, a.strides, a.dtype) for k, a in draw.arrays.items()}, found)
+        assert not found, (seed, draw.keywords, draw.places(), found)

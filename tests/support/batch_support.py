@@ -1,4 +1,4 @@
-"""Random calls and slices of their batches: what a group's bits may depend on is the same in all."""
+"""Random calls and slices of their batches: whatever a group's bits may depend on stays equal."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ class Draw:
     def path(self, arrays: dict[str, np.ndarray], out: np.ndarray) -> str:
         """The path or kernel that takes the call."""
         return str(cudml.explain(self.op, **self._call(arrays, out)).kernel)
+
+    def places(self) -> dict[str, Any]:
+        """What a message needs of the arrays."""
+        arrays = {**self.arrays, "out": self.out}
+        return {k: (a.dtype.name, a.shape, a.strides) for k, a in arrays.items()}
 
     def part(self, at: tuple[slice, ...], is_copied: bool) -> tuple[dict[str, np.ndarray], Any]:
         """Arrays and output of some of the groups, as views of the whole or in other places."""
@@ -122,7 +127,9 @@ def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
 def _size(rng: np.random.Generator, most: int) -> int:
     """From 1 on, small sizes as likely as large ones, with what stands around powers of two."""
     power = int(2 ** rng.uniform(0, np.log2(most + 1)))
-    around = int(rng.choice([1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 256]))
+    around = int(
+        rng.choice([1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 256])
+    )
     return max(1, min(most, power if rng.random() < 0.6 else around))
 
 
@@ -221,7 +228,13 @@ DRAWS: dict[str, Callable[..., Draw]] = {
     "mean_variance_normalization": normalization,
     **{
         op: pooling(op)
-        for op in ("average_pooling", "lp_pooling", "average_pooling_grad", "max_pooling_grad")
+        for op in (
+            "max_pooling",
+            "average_pooling",
+            "lp_pooling",
+            "max_pooling_grad",
+            "average_pooling_grad",
+        )
     },
 }
 
@@ -240,7 +253,9 @@ def slices_of(rng: np.random.Generator, draw: Draw) -> tuple[slice, ...]:
 
 
 def differing(rng: np.random.Generator, draw: Draw, slices: int = 3) -> list[str]:
-    """What slices of the batch, as views and elsewhere, have bits other than in the whole."""
+    """What slices of the batch, as views and elsewhere, have bits other than in the whole, which
+    two threads compute."""
+    cudml.set_num_threads(2)
     left = backends.left.total()
     want = draw.run(draw.arrays, draw.out)
     if backends.left.total() > left:
@@ -249,6 +264,7 @@ def differing(rng: np.random.Generator, draw: Draw, slices: int = 3) -> list[str
     for i in range(slices):
         at = slices_of(rng, draw)
         arrays, out = draw.part(at, is_copied=i % 2 == 1)
+        cudml.set_num_threads(1 + i % 2)
         got, expected = draw.run(arrays, out), want[at]
         if not np.array_equal(got, expected):
             paths = draw.path(draw.arrays, draw.out), draw.path(arrays, out)

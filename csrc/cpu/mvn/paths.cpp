@@ -73,7 +73,10 @@ constexpr Path<MvnPlan> kPaths[] = {
      {kNarrow, {"groups are rows of at most 16 elements at equal distances", has_short_rows}},
      short_rows},
     {"mvn/tiles",
-     {kNarrow, {"elements of a group stand apart, or packed pieces of at most 128", has_tiles}},
+     {kNarrow,
+      {"elements of a group stand apart, or packed pieces of at most 128: its sums are then those "
+       "it has among neighbours, be there any or none",
+       has_tiles}},
      tiles},
     {"mvn/paired_rows",
      {{"the processor has vectors that fill a line of memory", has_line_vectors},
