@@ -129,9 +129,9 @@ def explain(name: str, /, *args: Any, device: str | None = None, **kwargs: Any) 
     >>> import cudml, numpy as np
     >>> x = np.zeros((8, 64, 56, 56), np.float16)
     >>> print(cudml.explain("max_pooling", x, 2, strides=2))  # doctest: +ELLIPSIS
-    max_pooling on cpu: pool/strips
+    max_pooling on cpu: pool/pairs
       pools      dimensions 2, 3
-      because    rows have several windows ...
+      because    maxima or averages of ...
       bytes      4014080, each input read once, each output written once
     >>> cudml.explain("max_pooling", x, 2, strides=2, device="sm_90").grid is None
     False

@@ -16,8 +16,10 @@ TOOLS = ("aarch64-linux-gnu-g++", "qemu-aarch64")
 # The paths that vectors of 16 bytes take; those of wider ones have no use there.
 PATHS = {
     *("mvn/tiles", "mvn/short_rows", "mvn/rows", "mvn/columns", "mvn/plain"),
-    *("pad/packed", "pad/plain", "winners/plain", "winners/side_by_side", "winners/strips"),
-    *("pool/planes", "pool/side_by_side", "pool/strips", "pool/plain"),
+    *("pad/packed", "pad/plain", "winners/plain_pairs", "winners/pairs", "winners/strips"),
+    *("winners/side_by_side", "winners/plain", "pool/taps", "pool/lane_thirds"),
+    *("pool/plane_thirds", "pool/packed_planes", "pool/fourths", "pool/pairs", "pool/strips"),
+    *("pool/short_planes", "pool/planes", "pool/side_by_side", "pool/plain"),
     *("pool_grad/max_rows", "pool_grad/max_scatter", "pool_grad/average_gather"),
 }
 

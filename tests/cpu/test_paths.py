@@ -77,6 +77,16 @@ def pool(shape: tuple[int, ...], window: Any, strides: Any = 1, **more: Any) -> 
     return Call(op, {"x": shape}, {"window_size": window, "strides": strides, **more}, **call)
 
 
+def max_pool(*args: Any, **more: Any) -> Call:
+    return pool(*args, op="max_pooling", **more)
+
+
+def same(shape: tuple[int, ...], window: tuple[int, ...], **more: Any) -> Call:
+    """As many outputs as elements, of windows around them."""
+    around = tuple((w - 1) // 2 for w in window)
+    return pool(shape, window, start_padding=around, end_padding=around, **more)
+
+
 def winners(*args: Any, **more: Any) -> Call:
     return pool(*args, op="max_pooling", return_indices=True, **more)
 
@@ -112,6 +122,11 @@ def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, in enough planes for a vector"
 STRIPS = "rows have several windows whose columns lie together"
+USUAL = "maxima or averages of 8 or 16 bits or of float32"
+WORDS_MAX = "maxima of 16 bits or of float32"
+PACKED = "windows advance by one over planes without gaps, as long as their outputs"
+PLANES = "each plane is one packed row that one window covers"
+PAIRS = "windows are two or three packed columns"
 SIDE_BY_SIDE = "8 planes or more lie side by side"
 FEW_TAPS = "windows have few taps, at most 8 apart"
 LARGE = "the result is packed and larger than what the caches keep"
@@ -120,17 +135,93 @@ CASES = [
     Case("pool/taps", pool((2, 16, 3, 6), (2, 2), 2, order=LAST), {
         TAPS: pool((2, 16, 3, 6), (1, 5), 2, order=LAST),
         "planes lie side by side in x and y": pool((2, 16, 3, 6), (2, 2), 2),
-        "maxima or averages of 8 or 16 bits or of float32":
-            pool((2, 16, 3, 6), (2, 2), 2, order=LAST, dtype="float64"),
+        USUAL: pool((2, 16, 3, 6), (2, 2), 2, order=LAST, dtype="float64"),
+    }),
+    Case("pool/lane_thirds", max_pool((2, 16, 7, 9), (3, 3), 2, order=LAST), {
+        WORDS_MAX: pool((2, 16, 7, 9), (3, 3), 2, order=LAST),
+        STRIPS: max_pool((2, 16, 7, 9), (3, 9), 2, order=LAST),
+        "windows are three columns": max_pool((2, 16, 7, 9), (3, 4), 2, order=LAST),
+        "windows are three columns, two apart": max_pool((2, 16, 7, 9), (3, 3), (2, 3), order=LAST),
+        "windows are three columns, two apart, and at most three rows":
+            max_pool((2, 16, 7, 9), (4, 3), 2, order=LAST),
+        "windows are three columns, two apart, and at most three rows, over planes side by side":
+            max_pool((2, 16, 7, 9), (3, 3), 2),
+        "windows are three columns, two apart, and at most three rows, over planes side by side, "
+        "from a vector": max_pool((2, 3, 7, 9), (3, 3), 2, order=LAST),
+        "windows are three columns, two apart, and at most three rows, over planes side by side, "
+        "from a vector to 4096 bytes": max_pool((1, 1025, 4, 9), (3, 3), 2, order=LAST),
+    }),
+    Case("pool/plane_thirds", same((2, 3, 4, 6), (3, 3)), {
+        USUAL: same((2, 3, 4, 6), (3, 3), dtype="float64"),
+        STRIPS: same((2, 3, 4, 600), (3, 601)),
+        PACKED: pool((2, 3, 4, 6), 3, start_padding=1, end_padding=(1, 0)),
+        "windows are three columns": same((2, 3, 4, 6), (3, 5)),
+        "windows are three columns around their output":
+            pool((2, 3, 4, 6), 3, start_padding=(1, 0), end_padding=(1, 2)),
+        "windows are three columns around their output, and at most three rows":
+            pool((2, 3, 4, 6), (4, 3), start_padding=1, end_padding=1),
+        "windows are three columns around their output, and at most three rows and planes":
+            pool((2, 3, 5, 4, 6), (4, 3, 3), start_padding=1, end_padding=1),
+    }),
+    Case("pool/short_rows", same((2, 3, 4, 12), (3, 5), op="max_pooling"), {
+        WORDS_MAX: same((2, 3, 4, 12), (3, 5)),
+        STRIPS: same((2, 3, 4, 600), (3, 601), op="max_pooling"),
+        PACKED: pool((2, 3, 4, 12), (3, 5), start_padding=(1, 2), end_padding=1, op="max_pooling"),
+        "a vector holds a row, and what windows reach beyond it":
+            same((2, 3, 4, 13), (3, 5), op="max_pooling"),
+    }),
+    Case("pool/packed_planes", same((2, 3, 4, 6), (3, 5)), {
+        STRIPS: same((2, 3, 4, 600), (3, 601)),
+        PACKED: pool((2, 3, 4, 6), (3, 5), start_padding=(1, 2), end_padding=1),
+    }),
+    Case("pool/fourths", pool((2, 3, 8, 20), (4, 5), 4), {
+        "maxima or averages of 16 bits or of float32":
+            max_pool((2, 3, 8, 20), (4, 5), 4, dtype="int8"),
+        STRIPS: pool((2, 3, 8, 7), (4, 5), 4),
+        "windows are four or five": pool((2, 3, 8, 20), (4, 6), 4),
+        "windows are four or five packed columns": pool((2, 3, 8, 20), (4, 5), 4, order=LAST),
+        "windows are four or five packed columns, four apart": pool((2, 3, 8, 20), (4, 5), (4, 3)),
+    }),
+    Case("pool/pairs", pool((2, 3, 6, 8), (2, 2), 2), {
+        "maxima or averages of 8 or 16 bits or of float32, or norms of float32":
+            pool((2, 3, 6, 8), (2, 2), 2, op="lp_pooling", dtype="float16"),
+        STRIPS: pool((2, 3, 6, 3), (2, 2), 2),
+        "windows are two or three": pool((2, 3, 6, 9), (2, 4), 2),
+        "windows are two or three packed columns": pool((2, 3, 6, 8), (2, 2), 2, order=LAST),
+        "windows are two or three packed columns, two apart": pool((2, 3, 6, 8), (2, 2), (2, 3)),
+        "windows are two or three packed columns, two apart, and real":
+            pool((2, 3, 6, 7), (2, 2), 2, end_padding=(0, 1)),
     }),
     Case("pool/strips", pool((2, 3, 4, 6), (3, 5), 1), {
         STRIPS: pool((2, 3, 4, 6), (3, 6), 1)}),
+    Case("pool/short_planes", pool((3, 4, 4, 4), (4, 4), dtype="float16"), {
+        "averages of 16 bits": pool((3, 4, 4, 4), (4, 4)),
+        PLANES: pool((3, 4, 4, 4), (4, 4), dtype="float16", start_padding=(0, 1),
+                     output_sizes=(1, 1)),
+        "planes are 1 to 16 vectors": pool((3, 4, 16, 16), (16, 16), dtype="float16"),
+    }),
     Case("pool/planes", pool((3, 4, 5, 6), (5, 6)), {
-        "each plane is one packed row that one window covers":
-            pool((3, 4, 5, 6), (5, 6), start_padding=(0, 1), output_sizes=(1, 1))}),
+        PLANES: pool((3, 4, 5, 6), (5, 6), start_padding=(0, 1), output_sizes=(1, 1))}),
     Case("pool/side_by_side", pool((2, 8, 5, 6), (5, 6), order=LAST), {
         SIDE_BY_SIDE: pool((2, 7, 5, 6), (5, 6), order=LAST)}),
     Case("pool/plain", pool((2, 7, 5, 6), (5, 6), order=LAST)),
+    Case("winners/plain_pairs", winners((2, 3, 6, 8), (3, 2), 2), {
+        "elements are float32": winners((2, 3, 6, 8), (3, 2), 2, dtype="float64"),
+        STRIPS: winners((2, 3, 6, 3), (3, 2), 2),
+        PAIRS: winners((2, 3, 6, 8), (3, 2), (2, 3)),
+        "windows have at most three rows": winners((2, 3, 6, 8), (4, 2), 2),
+        "windows have at most three rows, of one plane": winners((2, 3, 6, 6, 8), (2, 2, 2), 2),
+        "windows have at most three rows, of one plane, and positions in them fit":
+            winners((1, 1, 50, 1000), (2, 2), 2, dilations=(20, 1), dtype="float16"),
+    }),
+    Case("winners/pairs", winners((2, 3, 8, 8), (4, 2), 2), {
+        "elements are floats of at most 32 bits": winners((2, 3, 8, 8), (4, 2), 2, dtype="int16"),
+        STRIPS: winners((2, 3, 8, 3), (4, 2), 2),
+        PAIRS: winners((2, 3, 8, 8), (4, 2), (2, 1)),
+        PAIRS + ", two apart, that are real": winners((2, 3, 8, 7), (4, 2), 2, end_padding=(0, 1)),
+        PAIRS + ", two apart, that are real but for one before the first, of at most 16 rows":
+            winners((2, 3, 19, 8), (17, 2), 2),
+    }),
     Case("winners/strips", winners((2, 3, 4, 6), (3, 5), 1), {
         STRIPS: winners((2, 3, 4, 6), (3, 6), 1)}),
     Case("winners/side_by_side", winners((2, 8, 5, 6), (5, 6), order=LAST), {
@@ -272,9 +363,25 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
     said = dict(reversed(line.split()) for line in done.stdout.splitlines())
     assert list(said) == [case.path for case in CASES]
     idle = {path for path, what in said.items() if what == "lacks"}
-    newer = {"pad/seams", "mvn/paired_rows"}
-    older = {"pool/taps", "pool_grad/average_pairs"}
+    newer = {"pad/seams", "mvn/paired_rows", "pool/short_rows"}
+    older = {"pool_grad/average_pairs", "pool/taps", "pool/fourths", "pool/short_planes"}
+    older |= {"pool/lane_thirds", "pool/plane_thirds"}
     assert idle == {"v4": set(), "v3": newer, "base": newer | older}[level]
+
+
+@pytest.mark.parametrize(
+    ("path", "call"),
+    [
+        ("pool/strips", pool((2, 64, 56, 56), 3, 2, dtype="float16", order=LAST)),
+        ("winners/plain_pairs", winners((2, 64, 56, 57), 3, 2)),
+        ("pool/planes", pool((2, 64, 7, 7), 7)),
+        ("pool/pairs", max_pool((2, 64, 56, 57), 3, 2)),
+        ("pool/plane_thirds", same((2, 64, 56, 56), (3, 3))),
+    ],
+)
+def test_usual_calls(path: str, call: Call) -> None:
+    e = call.explained()
+    assert e.kernel == path or lacks_processor(e, path), e
 
 
 def test_forced_paths(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +396,7 @@ def test_forced_paths(monkeypatch: pytest.MonkeyPatch) -> None:
         cudml.max_pooling(x, 2, 2)
     for name in ("pad/plain", "pool_generic"):
         monkeypatch.setenv("CUDML_KERNEL", name)
-        assert cudml.explain("max_pooling", x, 2, 2).kernel == "pool/strips"
+        assert cudml.explain("max_pooling", x, 2, 2).kernel == "pool/pairs"
     for name in ("pool/fastest", "pool/", "plain", "pool/plain, pad/plain"):
         monkeypatch.setenv("CUDML_KERNEL", name)
         with refused(ValueError, f'max_pooling: CUDML_KERNEL is "{name}"', "pool/strips"):

@@ -54,7 +54,7 @@ class Sink {
   static constexpr int64_t kShort = kPiece / 2;
 
   /// Writes everything, or all but the end of the last line, which waits for its neighbours.
-  void flush(bool all) {
+  [[gnu::noinline]] void flush(bool all) {
     T* to = y_ + start_;
     int64_t n = fill_;
     if (!all) n -= int64_t(reinterpret_cast<uintptr_t>(to + n) & 63) / int64_t(sizeof(T));

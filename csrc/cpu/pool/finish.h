@@ -37,6 +37,7 @@ inline int64_t lines_at_once(int64_t values) {
 }
 
 struct MaxFinish {
+  static constexpr PoolKind kKind = PoolKind::max;
   void prepare(const PoolPlan&) {}
   struct Last {
     template <class W>
@@ -66,6 +67,7 @@ struct MaxFinish {
 
 template <class T>
 struct AverageFinish {
+  static constexpr PoolKind kKind = PoolKind::average;
   using V = Acc<T>;
   std::vector<V> columns;  // taps that count along `repeats` rows of outputs, where they differ
   int64_t width = 0, repeats = 1;
@@ -168,6 +170,7 @@ struct AverageFinish {
 
 template <class T>
 struct LpFinish {
+  static constexpr PoolKind kKind = PoolKind::lp;
   using V = Acc<T>;
   uint32_t p = 2;
 

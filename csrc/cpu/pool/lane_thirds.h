@@ -2,19 +2,10 @@
 // column is joined once, and stays at hand for the next window.
 #pragma once
 
-#include "cpu/pool/columns.h"
-#include "cpu/pool/reduce.h"
+#include "cpu/pool/strip_pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-/// Windows of three columns, every second one, each of which has a column, and of at most three
-/// rows of one plane.
-inline bool has_lane_thirds(const PoolPlan& p) {
-  const PoolAxis &d = p.axis[0], &w = p.axis[2];
-  return d.window == 1 && p.axis[1].window <= 3 && w.window == 3 && w.stride == 2 &&
-         w.dilation == 1 && w.start < 3 && (w.out - 1) * 2 - w.start < w.in;
-}
 
 /// Three rows of taps, of columns `pitch` apart up to `last`; n windows, the first of them from
 /// column `begin` on. Rows and columns that do not exist are others of the same window, which
@@ -55,6 +46,41 @@ template <class Op>
   }
   ahead.at = next.at;
 }
+
+template <class Op, class Finish>
+class LaneThirdPool : StripPool<Op, Finish> {
+  using Base = StripPool<Op, Finish>;
+  using Base::op, Base::plan, Base::x;
+  using Base::shape_, Base::fetches_, Base::rows_, Base::sink_, Base::room_;
+  using typename Base::T, typename Base::V;
+
+ public:
+  using Base::Base;
+
+  void operator()(const Task& task) {
+    const Strip s(plan, shape_, task);
+    fold_lanes(s, sink_.room(task.y, s));
+    sink_.put(task.y, s);
+  }
+
+ private:
+  [[gnu::noinline]] void fold_lanes(const Strip& s, T* to) {
+    const auto& [task, c, lines] = s;
+    Ahead ahead;
+    const int64_t vectors = c.n * ((task.n + kLanes<V> - 1) / kLanes<V>);
+    rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
+    for (int64_t i = 0; i < lines.lines; ++i, to += c.n * task.n) {
+      rows_.find(plan, x + task.x, lines.row(i));
+      if (i == 0 && fetches_) ahead = ahead_of(plan, shape_, rows_, c, lines.lines * vectors);
+      LaneThirds<T> t{{}, plan.x.space[2], c.begin, plan.axis[2].in - 1, c.n, task.n};
+      for (int64_t r = 0; r < 3; ++r) t.row[r] = rows_.at[std::min(r, rows_.count - 1)];
+      if (rows_.count > 0)
+        join_lane_thirds(op, t, ahead, room_.line, to);
+      else
+        for (int64_t j = 0; j < c.n * task.n; ++j) store_part(op, to + j, all_lanes(Op::none()), 1);
+    }
+  }
+};
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

@@ -37,12 +37,6 @@ void with_maximum(Dtype dtype, const Fn& fn) {
 
 }  // namespace
 
-bool max_has(const PoolPlan& plan, ValuePath path) {
-  bool has = false;
-  with_maximum(plan.dtype, [&]<class Op>(Op) { has = has_path<Op, MaxFinish>(plan, path); });
-  return has;
-}
-
 void max_values(const PoolPlan& plan, ValuePath path, const void* x, void* y) {
   with_maximum(plan.dtype, [&](auto op) { pool_values(plan, path, op, MaxFinish{}, x, y); });
 }

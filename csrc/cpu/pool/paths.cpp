@@ -1,15 +1,10 @@
 // The paths of pooling without indices on the CPU, first choice first.
 #include "cpu/isa/families.h"
 #include "cpu/pool/parts.h"
+#include "cpu/pool/strip_shape.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-template <ValuePath kPath>
-bool has(const PoolPlan& plan, const Machine&) {
-  if (plan.kind == PoolKind::max) return max_has(plan, kPath);
-  return plan.kind == PoolKind::average ? average_has(plan, kPath) : lp_has(plan, kPath);
-}
 
 template <ValuePath kPath>
 void run(const PoolPlan& plan, const Arrays& a) {
@@ -19,44 +14,139 @@ void run(const PoolPlan& plan, const Arrays& a) {
   lp_values(plan, kPath, a.x, a.y);
 }
 
-bool has_vectors(const PoolPlan&, const Machine&) {
-#if defined(__x86_64__) && !defined(__AVX__)
-  return false;
-#else
-  return true;
-#endif
+template <ValuePath kPath>
+bool is_on_processor(const PoolPlan&, const Machine&) {
+  return is_compiled(kPath);
 }
 
-bool is_usual(const PoolPlan& plan, const Machine&) {
-  const bool is_wide = size_of(plan.dtype) > 2 && plan.dtype != Dtype::float32;
-  return plan.kind != PoolKind::lp && !is_wide;
+template <ValuePath kPath>
+bool has_type(const PoolPlan& plan, const Machine&) {
+  const bool is_float = plan.dtype == Dtype::float32 || plan.dtype == Dtype::float64;
+  return has_loops(kPath, {plan.kind, int(size_of(plan.dtype)), is_float});
 }
+
+template <ValuePath kPath>
+constexpr Predicate<PoolPlan> kHasAvx = {"the processor has AVX", is_on_processor<kPath>};
+template <ValuePath kPath>
+constexpr Predicate<PoolPlan> kIsUsual = {"maxima or averages of 8 or 16 bits or of float32",
+                                          has_type<kPath>};
 
 bool have_neighbours(const PoolPlan& plan, const Machine&) {
   return plan.x.batch[1] == 1 && plan.y.batch[1] == 1;
 }
 
+bool has_taps(const PoolPlan& p, const Machine&) {
+  return p.batch[1] * value_bytes(p) >= kVectorBytes && p.axis[2].out > 1 &&
+         (most_taps(p, 3) <= 4 || most_taps(p, 3) == kMostTaps);
+}
+
+bool fits_strips(const PoolPlan& plan, const Machine&) { return value_shape(plan).fits(); }
+constexpr Predicate<PoolPlan> kFitsStrips = {
+    "rows have several windows whose columns lie together, or close by, and fit a line of the "
+    "first cache",
+    fits_strips};
+
+bool fits_lane_thirds(const PoolPlan& plan, const Machine&) {
+  return lane_third_shape(plan).fits();
+}
+
+bool fits_packed(const PoolPlan& plan, const Machine&) { return packed_shape(plan).fits(); }
+constexpr Predicate<PoolPlan> kIsPacked = {
+    "windows advance by one over planes without gaps, as long as their outputs", fits_packed};
+
+bool fits_plane_thirds(const PoolPlan& plan, const Machine&) {
+  return has_plane_thirds(plan, packed_shape(plan));
+}
+
+bool fits_short_rows(const PoolPlan& plan, const Machine&) {
+  return has_short_rows(plan, packed_shape(plan));
+}
+
+bool fits_fourths(const PoolPlan& plan, const Machine&) {
+  return has_fourths(plan, value_shape(plan));
+}
+
+bool fits_pairs(const PoolPlan& plan, const Machine&) {
+  return folds_pairs(plan, value_shape(plan));
+}
+
+bool is_one_tap(const PoolAxis& a) {
+  return a.in == 1 && a.out == 1 && a.window == 1 && a.start == 0;
+}
+
+bool fits_planes(const PoolPlan& p, const Machine&) {
+  const PoolAxis& w = p.axis[2];
+  return is_one_tap(p.axis[0]) && is_one_tap(p.axis[1]) && w.out == 1 && w.window == w.in &&
+         w.start == 0 && w.end == 0 && w.dilation == 1 && p.x.space[2] == 1 && w.in < kPiece;
+}
+constexpr Predicate<PoolPlan> kHasPlanes = {"each plane is one packed row that one window covers",
+                                            fits_planes};
+
+bool has_few_vectors(const PoolPlan& p, const Machine&) {
+  const int64_t n = p.axis[2].in;
+  return n >= kLanes<float> && n < 16 * kLanes<float>;
+}
+
+bool fits_side_by_side(const PoolPlan& plan, const Machine&) { return fits_lanes(plan); }
+
+using enum ValuePath;
+
 constexpr Path<PoolPlan> kPaths[] = {
     {"pool/taps",
-     {{"the processor has AVX", has_vectors},
-      {"maxima or averages of 8 or 16 bits or of float32", is_usual},
+     {kHasAvx<taps>,
+      kIsUsual<taps>,
       {"planes lie side by side in x and y", have_neighbours},
       {"rows have several windows of at most 4 taps, or of 8, in enough planes for a vector",
-       has<ValuePath::taps>}},
-     run<ValuePath::taps>},
-    {"pool/strips",
-     {{"rows have several windows whose columns lie together, or close by, and fit a line of the "
-       "first cache",
-       has<ValuePath::strips>}},
-     run<ValuePath::strips>},
-    {"pool/planes",
-     {{"each plane is one packed row that one window covers", has<ValuePath::planes>}},
-     run<ValuePath::planes>},
+       has_taps}},
+     run<taps>},
+    {"pool/lane_thirds",
+     {kHasAvx<lane_thirds>,
+      {"maxima of 16 bits or of float32", has_type<lane_thirds>},
+      kFitsStrips,
+      {"windows are three columns, two apart, and at most three rows, over planes side by side, "
+       "from a vector to 4096 bytes of them",
+       fits_lane_thirds}},
+     run<lane_thirds>},
+    {"pool/plane_thirds",
+     {kHasAvx<plane_thirds>,
+      kIsUsual<plane_thirds>,
+      kFitsStrips,
+      kIsPacked,
+      {"windows are three columns around their output, and at most three rows and planes",
+       fits_plane_thirds}},
+     run<plane_thirds>},
+    {"pool/short_rows",
+     {{"the processor has AVX-512", is_on_processor<short_rows>},
+      {"maxima of 16 bits or of float32", has_type<short_rows>},
+      kFitsStrips,
+      kIsPacked,
+      {"a vector holds a row, and what windows reach beyond it", fits_short_rows}},
+     run<short_rows>},
+    {"pool/packed_planes", {kFitsStrips, kIsPacked}, run<packed_planes>},
+    {"pool/fourths",
+     {kHasAvx<fourths>,
+      {"maxima or averages of 16 bits or of float32", has_type<fourths>},
+      kFitsStrips,
+      {"windows are four or five packed columns, four apart", fits_fourths}},
+     run<fourths>},
+    {"pool/pairs",
+     {{"maxima or averages of 8 or 16 bits or of float32, or norms of float32", has_type<pairs>},
+      kFitsStrips,
+      {"windows are two or three packed columns, two apart, and real but for one before the first",
+       fits_pairs}},
+     run<pairs>},
+    {"pool/strips", {kFitsStrips}, run<strips>},
+    {"pool/short_planes",
+     {kHasAvx<short_planes>,
+      {"averages of 16 bits", has_type<short_planes>},
+      kHasPlanes,
+      {"planes are 1 to 16 vectors of float32 long", has_few_vectors}},
+     run<short_planes>},
+    {"pool/planes", {kHasPlanes}, run<planes>},
     {"pool/side_by_side",
-     {{"8 planes or more lie side by side in x, or 64 of packed rows",
-       has<ValuePath::side_by_side>}},
-     run<ValuePath::side_by_side>},
-    {"pool/plain", {}, run<ValuePath::plain>},
+     {{"8 planes or more lie side by side in x, or 64 of packed rows", fits_side_by_side}},
+     run<side_by_side>},
+    {"pool/plain", {}, run<plain>},
 };
 
 }  // namespace

@@ -55,11 +55,7 @@ struct MaxOf : Larger {
   static V none() { return max_of_none<T>(); }
   template <class P>
   Vector<V> load(P p) const {
-    auto v = load_floats(p);
-#if defined(__AVX__)
-    asm("" : "+v"(v));  // read once, though both orders of a maximum have it as an operand
-#endif
-    return v;
+    return read_once(load_floats(p));  // both orders of a maximum have it as an operand
   }
   void store(T* p, Vector<V> v) const { store_vector(p, v); }
 };
@@ -90,15 +86,8 @@ struct MaxOfIntegers : Larger {
 
  private:
   Vector<S> folded(const Vector<S>& bits) const {
-    if constexpr (sizeof(S) != 2) return bits;
-#if defined(__AVX512F__)
-    constexpr int kAndXor = 0x6a;
-    return same_bits<Vector<S>>(_mm512_ternarylogic_epi32(
-        same_bits<__m512i>(bits >> (8 * sizeof(S) - 1)),
-        same_bits<__m512i>(all_lanes(S(magnitude))), same_bits<__m512i>(bits), kAndXor));
-#else
-    return bits ^ (bits >> (8 * sizeof(S) - 1) & all_lanes(S(magnitude)));
-#endif
+    if constexpr (sizeof(S) == 2) return turned_if_negative(bits, S(magnitude));
+    return bits;
   }
 };
 
@@ -154,22 +143,6 @@ struct FarOf : Op {
       return Op::load(p);
   }
 };
-
-/// The vector at p, whose elements [low, high) are read, and no others touched: these are zeros.
-template <class Op>
-inline Vector<typename Op::V> load_between(const Op& op, const typename Op::Element* p, int64_t low,
-                                           int64_t high) {
-  using E = typename Op::Element;
-  E room[kVectorBytes / sizeof(E)] = {};
-#if defined(__AVX512BW__)
-  const PartAt<E> part{p, low, high};
-  if constexpr (requires { op.load(part); }) return op.load(part);
-  store_vector(room, part.load());
-#else
-  std::memcpy(room + low, p + low, size_t(high - low) * sizeof(E));
-#endif
-  return op.load(room);
-}
 
 /// The vector at p, of which n elements count and those from `end` on must not be touched.
 template <class Op>

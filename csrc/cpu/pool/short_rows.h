@@ -1,31 +1,10 @@
 // Windows that advance by one over rows that fit a vector: columns are joined by turning it.
 #pragma once
 
-#include "cpu/pool/reduce.h"
-#include "cpu/pool/strip_tasks.h"
+#include "cpu/pool/strip_pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-/// Whether one instruction puts the lanes of a vector into any order.
-#if defined(__AVX512BW__)
-template <class V>
-constexpr bool kTurnsVectors = sizeof(V) > 1;
-#else
-template <class V>
-constexpr bool kTurnsVectors = false;
-#endif
-
-/// Rows that a strip joins at most: they stay in a line's room.
-constexpr int64_t kMostTurned = kLineBytes / kVectorBytes;
-
-/// Behind a row the vector has none for all columns that windows reach beyond it.
-template <class V>
-bool turns_rows(const PoolPlan& p, const StripShape& s) {
-  const PoolAxis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
-  return d.in * d.out * d.window == 1 && d.start == 0 && s.lanes == 1 && w.dilation == 1 &&
-         w.in + w.window - 1 <= kLanes<V> && s.rows - 1 + (h.window - 1) * h.dilation < kMostTurned;
-}
 
 /// Joins the columns of rows of n columns: window begins `start` columns before its output.
 template <class Op>
@@ -97,6 +76,26 @@ template <class Op>
     op.store(to, v);
   }
 }
+
+template <class Op, class Finish>
+class ShortRowPool : StripPool<Op, Finish> {
+  using Base = StripPool<Op, Finish>;
+  using Base::op, Base::plan, Base::x, Base::end;
+  using Base::shape_, Base::sink_, Base::room_;
+  using typename Base::T, typename Base::V;
+
+ public:
+  using Base::Base;
+
+  void operator()(const Task& task) {
+    const Strip s(plan, shape_, task);
+    T* const to = sink_.room(task.y, s);
+    for (int64_t i = 0; i < s.lines.lines; i += s.lines.rows)
+      join_turned(op, plan, s.lines, x + task.x + s.lines.plane(i) * plan.x.batch[1], end,
+                  room_.line, to + i * s.columns.n);
+    sink_.put(task.y, s);
+  }
+};
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

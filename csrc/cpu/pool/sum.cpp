@@ -4,20 +4,6 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-bool average_has(const PoolPlan& plan, ValuePath path) {
-  bool has = false;
-  visit(plan.dtype, FloatTypes{},
-        [&]<class T>() { has = has_path<SumOf<T>, AverageFinish<T>>(plan, path); });
-  return has;
-}
-
-bool lp_has(const PoolPlan& plan, ValuePath path) {
-  bool has = false;
-  visit(plan.dtype, FloatTypes{},
-        [&]<class T>() { has = has_path<PowerSumOf<T>, LpFinish<T>>(plan, path); });
-  return has;
-}
-
 void average_values(const PoolPlan& plan, ValuePath path, const void* x, void* y) {
   visit(plan.dtype, FloatTypes{},
         [&]<class T>() { pool_values(plan, path, SumOf<T>{}, AverageFinish<T>{}, x, y); });

@@ -2,10 +2,27 @@
 // outputs is joined and finished in registers, and stored where it belongs.
 #pragma once
 
+#include "cpu/memory/sink.h"
 #include "cpu/pool/value_pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+/// Outputs of a row that one task takes.
+inline int64_t part_of_row(const PoolPlan& p) {
+  constexpr int64_t kTaskBytes = 16384;
+  const int64_t column = p.batch[1] * int64_t(size_of(p.dtype));
+  return even_part(p.axis[2].out, std::max<int64_t>(1, kTaskBytes / column));
+}
+
+/// A task for each row of outputs, or for a part of it where that is long.
+inline TaskSpace tap_tasks(const PoolPlan& p) {
+  TaskSpace space = make_tasks(p, Lane::none, 1);
+  const int64_t n = part_of_row(p);
+  space.dim[kSpaceDim + 2] = {(p.axis[2].out + n - 1) / n, 0, p.y.space[2] * n, 0, 0};
+  space.dim[kBatchDim + 1] = TaskDim{};
+  return space;
+}
 
 template <class Op, class Finish>
 class TapPool : ValuePool<Op, Finish> {
@@ -13,36 +30,20 @@ class TapPool : ValuePool<Op, Finish> {
   using Base::finish, Base::op, Base::plan, Base::x, Base::y;
   using typename Base::T, typename Base::V;
   static constexpr int64_t kStep = kLanes<V>, kItem = sizeof(T);
-  /// More taps are joined with less work along the rows first.
-  static constexpr int64_t kMostTaps = 8;
-  static constexpr int64_t kTaskBytes = 16384, kSinkBytes = 1024;
+  static constexpr int64_t kSinkBytes = 1024;
   /// Long rows are fetched side by side, kNear bytes ahead in all, into the first cache; short
   /// ones from front to back, one row of outputs ahead, into the second.
   static constexpr int64_t kNear = 8192, kLong = 32768;
 
  public:
-  static bool suits(const PoolPlan& p) {
-    return p.x.batch[1] == 1 && p.y.batch[1] == 1 && p.batch[1] >= kStep && p.axis[2].out > 1 &&
-           (most_taps(p, 3) <= 4 || most_taps(p, 3) == kMostTaps);
-  }
-
-  /// A task for each row of outputs, or for a part of it where that is long.
-  static TaskSpace tasks(const PoolPlan& p) {
-    TaskSpace space = make_tasks(p, Lane::none, 1);
-    const int64_t n = part_of_row(p);
-    space.dim[kSpaceDim + 2] = {(p.axis[2].out + n - 1) / n, 0, p.y.space[2] * n, 0, 0};
-    space.dim[kBatchDim + 1] = TaskDim{};
-    return space;
-  }
-
-  TapPool(const Base& base, bool streamed)
+  explicit TapPool(const Base& base)
       : Base(base),
-        streamed_(streamed),
+        streamed_(is_streamed(plan.outputs() * kItem)),
         fetches_(is_streamed(input_bytes(plan))),
         part_(part_of_row(plan)),
         near_(fetches_ && has_long_rows()),
         fetched_((near_ ? 1 : plan.axis[1].stride) * window_step() / vectors()),
-        sink_(y, streamed) {}
+        sink_(y, streamed_) {}
 
   void operator()(const Task& task) {
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
@@ -80,10 +81,6 @@ class TapPool : ValuePool<Op, Finish> {
     return w.window == 2 && w.stride >= 2 && (rows == 2 || rows == 4) && d.stride >= d.window &&
            h.stride >= h.window && window_step() <= 128 * vectors() &&
            rows * w.out * window_step() > kLong;
-  }
-
-  static int64_t part_of_row(const PoolPlan& p) {
-    return even_part(p.axis[2].out, std::max<int64_t>(1, kTaskBytes / (p.batch[1] * kItem)));
   }
 
   /// Where what is fetched with the outputs begins: the rows of taps, or what follows them from
@@ -189,16 +186,6 @@ class TapPool : ValuePool<Op, Finish> {
   const char* stream_[kMostTaps] = {};
   Sink<T> sink_;
 };
-
-template <class Op, class Finish>
-void pool_taps(const ValuePool<Op, Finish>& base) {
-  const TaskSpace space = TapPool<Op, Finish>::tasks(base.plan);
-  const bool streamed = is_streamed(base.plan.outputs() * int64_t(sizeof(*base.y)));
-  parallel_for(space.count(), work_bytes(base.plan), [&](int64_t begin, int64_t end) {
-    TapPool<Op, Finish> taps(base, streamed);
-    for_tasks(space, begin, end, [&](const Task& task, int64_t) { taps(task); });
-  });
-}
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/pool/finish.h"
+#include "cpu/pool/parts.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -11,16 +12,9 @@ struct ValuePool {
   using T = typename Op::Element;
   using V = typename Op::V;
   using Total = typename Op::Total;
-  /// What has loops of its own for the usual windows: the usual types, whose vectors are finished
-  /// one by one.
-  static constexpr bool kIsUsual =
-      (sizeof(T) <= 2 || std::is_same_v<T, float>) && !std::is_same_v<Finish, LpFinish<T>>;
-  /// What has more of them: not what is kept small, for processors that are hardly met.
-#if defined(__x86_64__) && !defined(__AVX__)
-  static constexpr bool kIsLarge = false;
-#else
-  static constexpr bool kIsLarge = kIsUsual;
-#endif
+  static constexpr Loops kLoops = {Finish::kKind, int(sizeof(T)), std::is_floating_point_v<T>};
+  /// What has most loops of its own: not what is kept small.
+  static constexpr bool kIsLarge = kLoops.are_usual() && !kIsKeptSmall;
   const PoolPlan& plan;
   Op op;
   const Finish& finish;

@@ -33,7 +33,7 @@ struct TaskSpace {
   TaskDim dim[kTaskRank];
   int64_t lanes = 1, chunk = 1;
 
-  int64_t count() const {
+  [[gnu::noinline]] int64_t count() const {
     int64_t n = 1;
     for (const TaskDim& d : dim) n *= d.size;
     return n;

@@ -25,13 +25,20 @@ inline To same_bits(const From& from) {
   return to;
 }
 
-/// A vector that is read from memory once, though it is the operand of several instructions.
+/// v, which is read from memory once, though it is the operand of several instructions.
+template <class W>
+inline W read_once(W v) {
+#if defined(__AVX__)
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
+
+/// A vector that is read so where it holds words.
 template <class V>
 inline Vector<V> load_once(const V* p) {
-  auto v = load_vector<Vector<V>>(p);
-#if defined(__AVX__)
-  if constexpr (sizeof(V) == 2) asm("" : "+v"(v));
-#endif
+  const auto v = load_vector<Vector<V>>(p);
+  if constexpr (sizeof(V) == 2) return read_once(v);
   return v;
 }
 
@@ -149,6 +156,22 @@ inline Vector<Acc<E>> load_floats(PartAt<E> p) {
 }
 #endif
 
+/// The vector at p, whose elements [low, high) are read, and no others touched: these are zeros.
+template <class Op>
+inline Vector<typename Op::V> load_between(const Op& op, const typename Op::Element* p, int64_t low,
+                                           int64_t high) {
+  using E = typename Op::Element;
+  E room[kVectorBytes / sizeof(E)] = {};
+#if defined(__AVX512BW__)
+  const PartAt<E> part{p, low, high};
+  if constexpr (requires { op.load(part); }) return op.load(part);
+  store_vector(room, part.load());
+#else
+  std::memcpy(room + low, p + low, size_t(high - low) * sizeof(E));
+#endif
+  return op.load(room);
+}
+
 template <int kFirst, int kStep, class W, size_t... i>
 inline W pick(const W& a, const W& b, std::index_sequence<i...>) {
   return __builtin_shufflevector(a, b, (kFirst + kStep * int(i))...);
@@ -178,14 +201,6 @@ inline W processor_max(const W& a, const W& b) {
 }
 #endif
 
-/// Elements kFirst, kFirst + 2, … of the two vectors at p.
-template <int kFirst, class V>
-inline Vector<V> every_second(const V* p) {
-  constexpr size_t kCount = size_t(kLanes<V>);
-  const auto a = load_vector<Vector<V>>(p), b = load_vector<Vector<V>>(p + kCount);
-  return pick<kFirst, 2>(a, b, std::make_index_sequence<kCount>{});
-}
-
 /// Whether a vector has a bit that is set.
 template <class W>
 inline bool any_bits(const W& v) {
@@ -197,6 +212,58 @@ inline bool any_bits(const W& v) {
   for (int64_t i = 0; i < kLanes<int64_t>; ++i) bits |= words[i];
   return bits != 0;
 #endif
+}
+
+/// Words as they are, but for the bits `magnitude` of negative ones, which are turned over.
+inline Vector<int16_t> turned_if_negative(const Vector<int16_t>& bits, int16_t magnitude) {
+#if defined(__AVX512F__)
+  constexpr int kAndXor = 0x6a;
+  return same_bits<Vector<int16_t>>(_mm512_ternarylogic_epi32(
+      same_bits<__m512i>(bits >> 15), same_bits<__m512i>(all_lanes(magnitude)),
+      same_bits<__m512i>(bits), kAndXor));
+#else
+  return bits ^ (bits >> 15 & all_lanes(magnitude));
+#endif
+}
+
+/// Half a vector of words as numbers of twice their size.
+inline Vector<int32_t> widened(const Vector<int16_t, kVectorBytes / 2>& v) {
+#if defined(__AVX512F__)
+  return same_bits<Vector<int32_t>>(_mm512_maskz_cvtepi16_epi32(0xffff, same_bits<__m256i>(v)));
+#else
+  return __builtin_convertvector(v, Vector<int32_t>);
+#endif
+}
+
+/// Whether all floats that were shown, two vectors at a time, were numbers.
+class NumbersAlone {
+ public:
+  void see(const Vector<float>& a, const Vector<float>& b) {
+#if defined(__AVX512F__)
+    seen_ &= _mm512_cmp_ps_mask(same_bits<__m512>(a), same_bits<__m512>(b), _CMP_ORD_Q);
+#else
+    seen_ &= (a == a) & (b == b);
+#endif
+  }
+#if defined(__AVX512F__)
+  bool hold() const { return seen_ == 0xffff; }
+
+ private:
+  __mmask16 seen_ = 0xffff;
+#else
+  bool hold() const { return !any_bits(~seen_); }
+
+ private:
+  Vector<int32_t> seen_ = all_lanes(int32_t{-1});
+#endif
+};
+
+/// Elements kFirst, kFirst + 2, … of the two vectors at p.
+template <int kFirst, class V>
+inline Vector<V> every_second(const V* p) {
+  constexpr size_t kCount = size_t(kLanes<V>);
+  const auto a = load_vector<Vector<V>>(p), b = load_vector<Vector<V>>(p + kCount);
+  return pick<kFirst, 2>(a, b, std::make_index_sequence<kCount>{});
 }
 
 /// A half of a vector, kHalf 0 or 1.

@@ -20,6 +20,23 @@ constexpr int kVectorBytes = 16;
 /// hold two vectors of each row in registers then; with smaller ones registers do not suffice.
 constexpr bool kHasLineVectors = kVectorBytes == 64;
 
+/// Whether vectors are wider than the least ones.
+constexpr bool kHasWideVectors = kVectorBytes > 16;
+
+/// Whether code is kept small: processors of x86-64 that have no AVX are hardly met.
+#if defined(__x86_64__) && !defined(__AVX__)
+constexpr bool kIsKeptSmall = true;
+#else
+constexpr bool kIsKeptSmall = false;
+#endif
+
+/// Whether one instruction puts the lanes of a vector, of words or larger, into any order.
+#if defined(__AVX512BW__)
+constexpr bool kTurnsVectors = true;
+#else
+constexpr bool kTurnsVectors = false;
+#endif
+
 template <class A, int kBytes = kVectorBytes>
 struct VectorOf {
   typedef A type __attribute__((vector_size(kBytes)));

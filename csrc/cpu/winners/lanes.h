@@ -54,20 +54,30 @@ struct WinnerIntegers {
   }
 };
 
-/// Takes value v at position at where it is larger, for taps in visiting order: the first of equals
-/// and the first NaN stay.
+/// Whether v is larger than what was best before it; NaN is larger than all numbers.
 template <class V>
+inline Vector<Position<V>> is_larger(const Vector<V>& v, const Vector<V>& best) {
+  if constexpr (std::is_floating_point_v<V>) return ~(v <= best) & (best == best);
+  return v > best;
+}
+
+/// Whether both are equal, or NaNs.
+template <class V>
+inline Vector<Position<V>> is_as_large(const Vector<V>& v, const Vector<V>& best) {
+  if constexpr (std::is_floating_point_v<V>) return (v == best) | ((v != v) & (best != best));
+  return v == best;
+}
+
+/// Takes value v at position `at` where it wins: for taps in visiting order where it is larger, as
+/// the first of equals and the first NaN stay; for taps in any order also where it is as large and
+/// stands earlier.
+template <class V, bool kInOrder = true>
 inline void offer(Vector<V>& best, Vector<Position<V>>& place, const Vector<V>& v,
                   const Vector<Position<V>>& at) {
-  if constexpr (std::is_floating_point_v<V>) {
-    const auto take = ~(v <= best) & (best == best);
-    best = take ? v : best;
-    place = take ? at : place;
-  } else {
-    const auto take = v > best;
-    best = take ? v : best;
-    place = take ? at : place;
-  }
+  auto wins = is_larger<V>(v, best);
+  if constexpr (!kInOrder) wins |= is_as_large<V>(v, best) & (at < place);
+  best = wins ? v : best;
+  place = wins ? at : place;
 }
 
 /// A line of values and their positions.

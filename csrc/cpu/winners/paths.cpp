@@ -1,29 +1,57 @@
 // The paths of max pooling with indices on the CPU, first choice first.
 #include "cpu/isa/families.h"
+#include "cpu/winners/shape.h"
 #include "cpu/winners/winners.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 template <WinnerPath kPath>
-bool has(const PoolPlan& plan, const Machine&) {
-  return winners_have(plan, kPath);
-}
-
-template <WinnerPath kPath>
 void run(const PoolPlan& plan, const Arrays& a) {
   if (plan.outputs() > 0) max_winners(plan, kPath, a.x, a.y, a.indices);
 }
 
+bool fits_strips(const PoolPlan& plan, const Machine&) { return winner_shape(plan).fits(); }
+
+bool has_pairs(const PoolPlan& plan, const Machine&) {
+  return folds_pairs(plan, winner_shape(plan)) && most_taps(plan, 2) <= kMostFoldedRows;
+}
+
+bool is_float_of_lanes(const PoolPlan& plan, const Machine&) {
+  return plan.dtype == Dtype::float32 || is_half(plan.dtype);
+}
+
+bool is_plain_float(const PoolPlan& plan, const Machine&) {
+  return plan.dtype == Dtype::float32 || (kHasWideVectors && is_half(plan.dtype));
+}
+
+bool has_near(const PoolPlan& plan, const Machine&) { return has_near_taps(plan); }
+
+bool fits_side_by_side(const PoolPlan& plan, const Machine&) { return fits_lanes(plan); }
+
+constexpr Predicate<PoolPlan> kFitsStrips = {
+    "rows have several windows whose columns lie together and fit a line of the first cache, in "
+    "planes whose positions fit a lane",
+    fits_strips};
+constexpr Predicate<PoolPlan> kHasPairs = {
+    "windows are two or three packed columns, two apart, that are real but for one before the "
+    "first, of at most 16 rows",
+    has_pairs};
+
 constexpr Path<PoolPlan> kPaths[] = {
-    {"winners/strips",
-     {{"rows have several windows whose columns lie together and fit a line of the first cache, "
-       "in planes whose positions fit a lane",
-       has<WinnerPath::strips>}},
-     run<WinnerPath::strips>},
+    {"winners/plain_pairs",
+     {{"elements are float32, or 16-bit floats in vectors wider than 16 bytes", is_plain_float},
+      kFitsStrips,
+      kHasPairs,
+      {"windows have at most three rows, of one plane, and positions in them fit an element",
+       has_near}},
+     run<WinnerPath::plain_pairs>},
+    {"winners/pairs",
+     {{"elements are floats of at most 32 bits", is_float_of_lanes}, kFitsStrips, kHasPairs},
+     run<WinnerPath::pairs>},
+    {"winners/strips", {kFitsStrips}, run<WinnerPath::strips>},
     {"winners/side_by_side",
-     {{"8 planes or more lie side by side in x, or 64 of packed rows",
-       has<WinnerPath::side_by_side>}},
+     {{"8 planes or more lie side by side in x, or 64 of packed rows", fits_side_by_side}},
      run<WinnerPath::side_by_side>},
     {"winners/plain", {}, run<WinnerPath::plain>},
 };

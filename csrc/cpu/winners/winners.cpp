@@ -3,6 +3,8 @@
 #include "cpu/winners/winners.h"
 
 #include "cpu/winners/plain.h"
+#include "cpu/winners/plain_pairs.h"
+#include "cpu/winners/shape.h"
 #include "cpu/winners/side_by_side.h"
 #include "cpu/winners/strips.h"
 
@@ -22,28 +24,33 @@ auto lanes_of() {
   }
 }
 
-template <class T>
-StripShape strips_of(const PoolPlan& plan) {
-  return winner_shape<decltype(lanes_of<T>())>(plan);
+/// A path of strips, for elements it has loops for.
+template <template <class> class Pool, bool kHas = true, class T>
+void run_strips(const WinnerPool<T>& w) {
+  if constexpr (kHas) {
+    const auto lanes = lanes_of<T>();
+    using Op = std::remove_const_t<decltype(lanes)>;
+    using E = typename Op::Element;
+    const StripShape shape = winner_shape(w.plan);
+    run_pools<Pool<Op>>(w.plan, strip_tasks(w.plan, shape), w.plan, lanes, shape,
+                        reinterpret_cast<const E*>(w.x), reinterpret_cast<E*>(w.y), w.indices);
+  }
 }
 
 }  // namespace
 
-bool winners_have(const PoolPlan& plan, WinnerPath path) {
-  if (path == WinnerPath::side_by_side) return fits_lanes(plan);
-  bool has = true;
-  if (path == WinnerPath::strips)
-    visit(plan.dtype, AllTypes{}, [&]<class T>() { has = strips_of<T>(plan).fits(); });
-  return has;
-}
-
 void max_winners(const PoolPlan& plan, WinnerPath path, const void* x, void* y, void* indices) {
   visit(plan.dtype, AllTypes{}, [&]<class T>() {
-    if (path == WinnerPath::strips)
-      return winners_of_strips(plan, lanes_of<T>(), strips_of<T>(plan), x, y, indices);
+    constexpr bool kIsFolded = kIsFloat<T> && sizeof(T) <= 4;
+    constexpr bool kIsPlain = kIsFolded && (kHasWideVectors || sizeof(T) == 4);
     const WinnerPool<T> base{plan, static_cast<const T*>(x), static_cast<T*>(y), indices};
-    if (path == WinnerPath::side_by_side) return run_windows(LaneWinners<T>(base), plan);
-    run_windows(WindowWinners<T>(base), plan);
+    switch (path) {
+      case WinnerPath::plain_pairs: return run_strips<PlainPairWinners, kIsPlain>(base);
+      case WinnerPath::pairs: return run_strips<PairWinners, kIsFolded>(base);
+      case WinnerPath::strips: return run_strips<LineWinners>(base);
+      case WinnerPath::side_by_side: return run_windows(LaneWinners<T>(base), plan);
+      default: return run_windows(WindowWinners<T>(base), plan);
+    }
   });
 }
 

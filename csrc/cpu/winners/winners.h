@@ -5,9 +5,7 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-enum class WinnerPath { strips, side_by_side, plain };
-
-bool winners_have(const PoolPlan& plan, WinnerPath path);
+enum class WinnerPath { plain_pairs, pairs, strips, side_by_side, plain };
 
 /// Maxima and their indices; y may be null where only the indices are wanted.
 void max_winners(const PoolPlan& plan, WinnerPath path, const void* x, void* y, void* indices);

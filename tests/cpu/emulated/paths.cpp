@@ -245,6 +245,7 @@ void run_all() {
         pool(kind, dtype, {1, 20, 16, 64}, 3, 1, 1, is_last);
         pool(kind, dtype, {2, 33, 7, 7}, 7, 1, 0, is_last);
         pool(kind, dtype, {1, 8, 19, 40}, 5, 3, 2, is_last);
+        pool(kind, dtype, {2, 18, 15, 41}, 5, 4, 2, is_last);
       }
     using enum ActivationKind;
     for (ActivationKind kind : {identity, relu, swish, gelu, tanh})

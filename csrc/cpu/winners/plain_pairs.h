@@ -2,10 +2,8 @@
 // ones: rows are joined first, then columns, and equals tell who has won.
 #pragma once
 
-#include "cpu/pool/columns.h"
 #include "cpu/pool/reduce.h"
-#include "cpu/winners/lanes.h"
-#include "ops/pool.h"
+#include "cpu/winners/pairs.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -18,15 +16,6 @@ struct PlainRows {
   const E* at[3];
   int64_t count, inner, step, place, n, lines, next, turn;
 };
-
-/// What positions within a window are told in: what taps add to them fits.
-template <class T>
-bool fits_plain(const PoolPlan& p) {
-  const int64_t inner = p.axis[1].dilation * p.flat.space[1];
-  using P = std::conditional_t<kIsHalf<T>, int16_t, int32_t>;
-  return p.axis[0].window == 1 && p.axis[1].window <= 3 &&
-         2 * inner + 3 * p.flat.space[2] < std::numeric_limits<P>::max();
-}
 
 // Lanes tell how elements are read, the type V that values compare in, what they are made from and
 // become, and whether all they have seen was plain.
@@ -42,11 +31,7 @@ struct PlainFloats {
     const MaxOf<V> op;
     const auto a = op.load(p), b = op.load(p + kLanes<V>);
     if constexpr (!kSees) return {a, b};
-#if defined(__AVX512F__)
-    ordered_ &= _mm512_cmp_ps_mask(same_bits<__m512>(a), same_bits<__m512>(b), _CMP_ORD_Q);
-#else
-    ordered_ &= (a == a) & (b == b);
-#endif
+    numbers_.see(a, b);
     return {a, b};
   }
   static Vector<V> larger(const Vector<V>& first, const Vector<V>& v) {
@@ -60,11 +45,7 @@ struct PlainFloats {
   void see_largest(const Vector<V>&) {}
   bool are_plain() const {
     const bool zeros = any_bits(lowest_ == std::numeric_limits<P>::min());
-#if defined(__AVX512F__)
-    return !zeros && ordered_ == 0xffff;
-#else
-    return !zeros && !any_bits(~ordered_);
-#endif
+    return !zeros && numbers_.hold();
   }
   static void store(float* p, const Vector<V>& v) { store_vector(p, v); }
   /// Positions from `ramp` on, which a vector of outputs moves by `turn` for every kLanes<int32_t>.
@@ -74,11 +55,7 @@ struct PlainFloats {
   }
 
  private:
-#if defined(__AVX512F__)
-  __mmask16 ordered_ = 0xffff;
-#else
-  Vector<P> ordered_ = all_lanes(P{-1});
-#endif
+  NumbersAlone numbers_;
   Vector<P> lowest_{};
 };
 
@@ -113,13 +90,6 @@ struct PlainHalves {
   }
 
  private:
-  static Vector<int32_t> widened(const Vector<P, kVectorBytes / 2>& v) {
-#if defined(__AVX512F__)
-    return same_bits<Vector<int32_t>>(_mm512_maskz_cvtepi16_epi32(0xffff, same_bits<__m256i>(v)));
-#else
-    return __builtin_convertvector(v, Vector<int32_t>);
-#endif
-  }
   static Vector<V> turned(const Vector<V>& bits) { return bits ^ (bits >> 15 & V(0x7fff)); }
   Vector<V> see(const Vector<V>& v) {
     bits_ = v < bits_ ? v : bits_;
@@ -230,6 +200,69 @@ void fold_plain_rows(const PlainRows<E>& t, int64_t window, int64_t base, Lanes&
     if (t.count == 2) return fold_plain<2, false>(t, base, lanes, values, places, ahead);
   fold_plain<0, false>(t, base, lanes, values, places, ahead);
 }
+
+/// Strips of which all is plain; any other is found as PairWinners does.
+template <class Op>
+class PlainPairWinners : PairWinners<Op> {
+  using Base = PairWinners<Op>;
+  using Base::plan_, Base::shape_, Base::x_, Base::end_, Base::fetches_, Base::rows_, Base::place_;
+  using typename Base::T;
+
+ public:
+  using Base::Base;
+
+  void operator()(const Task& task) {
+    const Strip s(plan_, shape_, task);
+    uint32_t* places;
+    T* const to = Base::begin(s, places);
+    if (fold_plain(s, to, places)) return Base::end(s, places != nullptr);
+    Base::fold_lines(s);
+    Base::end_joined(s, to);
+  }
+
+ private:
+  /// Lines of pairs of columns straight to where they go, if there is nothing among them that this
+  /// cannot do; after such strips some are not tried. Lines that see whole windows go all at once.
+  /// Indices go to `places`, or positions to place_.out.
+  [[gnu::noinline]] bool fold_plain(const Strip& s, T* to, uint32_t* places) {
+    if (--untried_ > 0) return false;
+    const auto& [task, c, lines] = s;
+    using Lanes = std::conditional_t<kIsHalf<T>, PlainHalves, PlainFloats>;
+    using E = typename Lanes::Element;
+    constexpr int64_t kStep = kLanes<typename Lanes::V>;
+    const PoolAxis &h = plan_.axis[1], &w = plan_.axis[2];
+    const PoolStrides& flat = plan_.flat;
+    rows_.taps[0] = axis_taps(plan_.axis[0], task.space(0));
+    const int64_t vectors = (c.n + kStep - 1) / kStep, base = w.window == 3 ? 1 - w.start : 0;
+    const int64_t next = h.stride * plan_.x.space[1], turn = h.stride * flat.space[1];
+    Ahead ahead;
+    Lanes lanes;
+    if constexpr (kIsHalf<T>) lanes.infinity = std::is_same_v<T, Float16> ? 0x7c00 : 0x7f80;
+    const Interior whole = interior_of(h, lines.first, lines.first + lines.rows);
+    const bool counts_all = places != nullptr;
+    if (!counts_all) places = reinterpret_cast<uint32_t*>(place_.out);
+    for (int64_t i = 0, n; i < lines.lines; i += n, to += n * c.n, places += n * c.n) {
+      const int64_t o = lines.row(i), plane = lines.plane(i);
+      rows_.find(plan_, x_ + task.x + plane * plan_.x.batch[1], o);
+      n = o >= whole.from && o < whole.to ? whole.to - o : 1;
+      if (i == 0 && fetches_) ahead = near_ahead(plan_, rows_, vectors);
+      const int64_t reach = base + 2 * vectors * kStep + (n - 1) * next;
+      if (rows_.count == 0 || end_ - rows_.at[rows_.count - 1] < reach) return false;
+      int64_t first = rows_.taps[0].begin * flat.space[0] + rows_.taps[1].begin * flat.space[1];
+      if (counts_all) first += task.flat + plane * flat.batch[1];
+      PlainRows<E> rows{{},   rows_.count, h.dilation * flat.space[1], flat.space[2], first, c.n, n,
+                        next, turn};
+      for (int64_t r = 0; r < rows_.count; ++r)
+        rows.at[r] = reinterpret_cast<const E*>(rows_.at[r]);
+      fold_plain_rows(rows, w.window, base, lanes, reinterpret_cast<E*>(to), places, ahead);
+    }
+    const bool plain = lanes.are_plain();
+    untried_ = plain ? 0 : 16;
+    return plain;
+  }
+
+  int64_t untried_ = 0;  // strips
+};
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA
