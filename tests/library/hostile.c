@@ -66,7 +66,7 @@ static void create_mvn(const char* name) {
   create(name);
 }
 
-static void descriptors(void) {
+static void operators(void) {
   cudml_operator* op = NULL;
   show("no descriptor", cudml_operator_create(NULL, DML_FEATURE_LEVEL_6_4, &op));
   show("no place for the operator", cudml_operator_create(&desc, DML_FEATURE_LEVEL_6_4, NULL));
@@ -77,6 +77,9 @@ static void descriptors(void) {
   create("an activation as operator");
   desc.Desc = NULL;
   create("no struct");
+}
+
+static void tensors(void) {
   pooling.InputTensor = NULL;
   create("no input");
   x_tensor.Type = (DML_TENSOR_TYPE)9;
@@ -97,14 +100,22 @@ static void descriptors(void) {
   create("huge strides");
   x_buffer.TotalTensorSizeInBytes = 4;
   create("too few bytes");
+}
+
+static void fields(void) {
   pooling.DimensionCount = 0x80000000u;
   create("a count beyond arrays");
   pooling.WindowSize = NULL;
   create("no windows");
+  pooling.Dilations = NULL;
+  create("no dilations");
   pooling.Strides = kNone;
   create("strides of 0");
   pooling.EndPadding = kHuge;
   create("huge pads");
+}
+
+static void normalizations(void) {
   mvn.AxisCount = 0xffffffffu;
   create_mvn("an axis count beyond arrays");
   fused.Desc = NULL;
@@ -193,9 +204,10 @@ int main(void) {
   cudml_compiled* compiled = NULL;
   if (*cudml_last_error() || cudml_last_cuda_error()) puts("a failure before the first call");
   reset();
-  descriptors();
-  pooling.Dilations = NULL;
-  create("no dilations");
+  operators();
+  tensors();
+  fields();
+  normalizations();
   show("a good descriptor", cudml_operator_create(&desc, DML_FEATURE_LEVEL_6_4, &op));
   compilations(op);
   show("a good compilation", cudml_operator_compile(op, "cpu", &compiled));
