@@ -22,7 +22,7 @@ set(SMALL -Os)
 set(LOOPS -O2 -ftree-vectorize -fvect-cost-model=dynamic)
 
 # Rooms of small sources, without the loops and what knows CUDA.
-set(ROOMS core choose ops directml library)
+set(ROOMS core choose ops directml library com)
 # Of csrc/cpu, what is compiled once; everything else there is compiled for each instruction set.
 set(CPU_SMALL
     cpu/isa/choose.cpp cpu/isa/dispatch.cpp cpu/isa/processor.cpp cpu/simd/identity.cpp)

@@ -367,4 +367,10 @@ void order_after(void* stream, void* producer) {
   check_cuda(error, "cudaStreamWaitEvent");
 }
 
+void copy(void* to, const void* from, int64_t bytes, void* stream) {
+  check_cuda(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyDeviceToDevice,
+                             static_cast<cudaStream_t>(stream)),
+             "cudaMemcpyAsync");
+}
+
 }  // namespace cudml::cuda

@@ -108,4 +108,7 @@ class OwnedMemory {
 /// is that of both.
 void order_after(void* stream, void* producer);
 
+/// Enqueues a copy within the memory of the current device.
+void copy(void* to, const void* from, int64_t bytes, void* stream);
+
 }  // namespace cudml::cuda

@@ -94,10 +94,14 @@ std::vector<Tensor> read_tensors(const Reader& reader, DML_FEATURE_LEVEL level) 
     const auto* pointer = reader.get<const DML_TENSOR_DESC*>(f);
     tensor.present = !is_optional(field.kind) || is_present(pointer);
     const TypeSet types = field.kind == Kind::optional_output ? support.index_types : support.types;
-    if (tensor.present)
+    if (tensor.present) {
       tensor.desc = check_tensor({schema.name, field.name, level, support.min_rank,
                                   support.max_rank, types, tensor.is_output},
                                  pointer);
+      const auto& buffer = *static_cast<const DML_BUFFER_TENSOR_DESC*>(pointer->Desc);
+      tensor.is_owned = (buffer.Flags & DML_TENSOR_FLAG_OWNED_BY_DML) != 0;
+      tensor.total_bytes = buffer.TotalTensorSizeInBytes;
+    }
     tensors.push_back(tensor);
   }
   return tensors;

@@ -21,6 +21,8 @@ struct Tensor {
   const char* field;
   bool is_output = false, present = false;
   TensorDesc desc;
+  bool is_owned = false;     // OWNED_BY_DML
+  uint64_t total_bytes = 0;  // TotalTensorSizeInBytes
 };
 
 struct Lowered {

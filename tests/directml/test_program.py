@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import cudml
 from cudml import directml
 from directml_support import desc_of, operator, tensor
 from folders import ROOT
@@ -58,7 +59,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[s
     return operators, refusals.splitlines()
 
 
-def python_operators() -> list[str]:
+def operators() -> list[cudml.Operator]:
     """The operators of program.cpp, in its order, described with the Python classes."""
     x, y, dilated = [2, 3, 7, 8], [2, 3, 3, 8], [2, 3, 3, 6]
     window = {"Strides": [2, 1], "WindowSize": [3, 2], "StartPadding": [1, 0], "EndPadding": [0, 1]}
@@ -75,7 +76,7 @@ def python_operators() -> list[str]:
     mvn = {"InputTensor": tensor(z), "OutputTensor": tensor(z, Strides=[60, 1, 15, 3])}
     leaky = directml.ActivationLeakyReluOperatorDesc(Alpha=0.125)
     shrink = directml.ActivationShrinkOperatorDesc(Bias=0.25, Threshold=0.5)
-    described = [
+    return [
         operator("MaxPooling", "1_0", **plain),
         operator("MaxPooling1", **plain, OutputIndicesTensor=tensor(y, "UINT32")),
         operator(
@@ -131,12 +132,11 @@ def python_operators() -> list[str]:
             FusedActivation=shrink,
         ),
     ]
-    return [one.describe() for one in described]
 
 
 @pytest.mark.decision("D-VER-4")
 def test_program_lowers_to_what_python_lowers_to(printed: tuple[list[str], list[str]]) -> None:
-    assert printed[0] == python_operators()
+    assert printed[0] == [one.describe() for one in operators()]
     names = {text.split("\n")[0] for text in printed[0]}
     assert len(names) == 14
 

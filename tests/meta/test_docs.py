@@ -15,7 +15,10 @@ import cudml
 from cudml import bounds, directml, reference
 from folders import ROOT
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/semantics.md"]
+DOCUMENTS = [
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *("docs/semantics.md", "docs/porting.md"),
+]
 OPERATORS = [
     "average_pooling",
     "average_pooling_grad",

@@ -12,7 +12,10 @@ import cudml
 from folders import ROOT
 
 PREFIX = Path(cudml.__file__).resolve().parent
-HEADERS = ("DirectML.h", "DirectMLActivations.h", "cudml.h", "cudml.hpp")
+HEADERS = (
+    *("DirectML.h", "DirectMLActivations.h", "DirectMLInterfaces.h", "DirectMLTypes.h"),
+    *("cudml.h", "cudml.hpp"),
+)
 BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}  # no Python of the tests
 INCLUDES = [f"-I{ROOT / 'include'}"]
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror"]
