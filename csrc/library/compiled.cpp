@@ -7,9 +7,9 @@
 #include <variant>
 
 #include "core/check.h"
-#include "cpu/simd/float_state.h"
 #include "core/layout.h"
 #include "core/shown.h"
+#include "cpu/simd/float_state.h"
 
 namespace cudml::library {
 namespace {
