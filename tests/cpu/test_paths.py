@@ -206,7 +206,7 @@ CASES = [
         SIDE_BY_SIDE: pool((2, 7, 5, 6), (5, 6), order=LAST)}),
     Case("pool/plain", pool((2, 7, 5, 6), (5, 6), order=LAST)),
     Case("winners/plain_pairs", winners((2, 3, 6, 8), (3, 2), 2), {
-        "elements are float32": winners((2, 3, 6, 8), (3, 2), 2, dtype="float64"),
+        "elements are floats of at most 32 bits": winners((2, 3, 6, 8), (3, 2), 2, dtype="float64"),
         STRIPS: winners((2, 3, 6, 3), (3, 2), 2),
         PAIRS: winners((2, 3, 6, 8), (3, 2), (2, 3)),
         "windows have at most three rows": winners((2, 3, 6, 8), (4, 2), 2),

@@ -269,6 +269,14 @@ inline void fill_values(V* p, int64_t n, V value) {
   for (int64_t i = 0; i < n; i += kLanes<V>) store_vector(p + i, v);
 }
 
+/// Calls part(begin, end) for ranges of the tasks of a plan. Not inline: pools are many.
+[[gnu::noinline]] inline void run_parts(const PoolPlan& plan, const TaskSpace& space,
+                                        void (*part)(const void* context, int64_t begin,
+                                                     int64_t end),
+                                        const void* context) {
+  parallel_ranges(space.count(), work_bytes(plan), part, context);
+}
+
 /// Calls run(pool, task) for tasks [begin, end). One loop for all pools.
 [[gnu::noinline]] inline void run_tasks(const TaskSpace& space, int64_t begin, int64_t end,
                                         void* pool, void (*run)(void* pool, const Task& task)) {
@@ -278,11 +286,17 @@ inline void fill_values(V* p, int64_t n, V value) {
 /// Computes the tasks of a plan, in every thread by a Pool of its own that is made of `given`.
 template <class Pool, class... Given>
 void run_pools(const PoolPlan& plan, const TaskSpace& space, const Given&... given) {
-  parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
+  const auto part = [&](int64_t begin, int64_t end) {
     const Room<Pool> pool(given...);
     run_tasks(space, begin, end, &*pool,
               [](void* at, const Task& task) { (*static_cast<Pool*>(at))(task); });
-  });
+  };
+  run_parts(
+      plan, space,
+      [](const void* context, int64_t begin, int64_t end) {
+        (*static_cast<const decltype(part)*>(context))(begin, end);
+      },
+      &part);
 }
 
 }  // namespace

@@ -46,11 +46,22 @@ struct WinnerIntegers {
   static V none() { return std::numeric_limits<S>::min(); }
   Vector<V> load(const S* p) const {
     const Bits bits = load_vector<Bits>(p) ^ flip;
-    return __builtin_convertvector(same_bits<Packed>(bits), Vector<V>);
+    return __builtin_convertvector(with_words(same_bits<Packed>(bits)), Vector<V>);
   }
   void store(S* p, Vector<V> v) const {
-    const Bits bits = same_bits<Bits>(__builtin_convertvector(v, Packed));
-    store_vector(p, bits ^ flip);
+    using Half = std::conditional_t<sizeof(S) == 1, Words, Packed>;
+    const auto narrow = __builtin_convertvector(__builtin_convertvector(v, Half), Packed);
+    store_vector(p, same_bits<Bits>(narrow) ^ flip);
+  }
+
+ private:
+  using Words = Vector<int16_t, kVectorBytes / 2>;
+  /// Bytes by way of words: GCC takes single steps of size by the vector, others by the lane.
+  static auto with_words(const Packed& v) {
+    if constexpr (sizeof(S) == 1)
+      return __builtin_convertvector(v, Words);
+    else
+      return v;
   }
 };
 

@@ -21,8 +21,8 @@ bool is_float_of_lanes(const PoolPlan& plan, const Machine&) {
   return plan.dtype == Dtype::float32 || is_half(plan.dtype);
 }
 
-bool is_plain_float(const PoolPlan& plan, const Machine&) {
-  return plan.dtype == Dtype::float32 || (kHasWideVectors && is_half(plan.dtype));
+bool has_float_lanes(const PoolPlan& plan, const Machine&) {
+  return kHasWideVectors || plan.dtype == Dtype::float32;
 }
 
 bool has_near(const PoolPlan& plan, const Machine&) { return has_near_taps(plan); }
@@ -40,7 +40,8 @@ constexpr Predicate<PoolPlan> kHasPairs = {
 
 constexpr Path<PoolPlan> kPaths[] = {
     {"winners/plain_pairs",
-     {{"elements are float32, or 16-bit floats in vectors wider than 16 bytes", is_plain_float},
+     {{"elements are floats of at most 32 bits", is_float_of_lanes},
+      {"the processor has vectors wider than 16 bytes, or elements are float32", has_float_lanes},
       kFitsStrips,
       kHasPairs,
       {"windows have at most three rows, of one plane, and positions in them fit an element",

@@ -128,8 +128,9 @@ class StripWinners {
   }
 
   void write_values(const Strip& s, T* to) {
+    const int64_t n = s.outputs();
     Vector<P> nans{};
-    for (int64_t i = 0; i < s.outputs(); i += kLanes<V>) {
+    for (int64_t i = 0; i < n; i += kLanes<V>) {
       const auto v = load_vector<Vector<V>>(value_.out + i);
       op_.store(to + i, v);
       if constexpr (std::is_same_v<T, Float16>) nans |= v != v;
