@@ -54,9 +54,9 @@ struct MaxFinish {
   template <class V>
   void divisors(double, int64_t, V*) const {}
   template <class Op, class Again>
-  void write(const Op& op, OutputRun run, typename Op::V* values, typename Op::Element* to,
+  void write(const Op& op, const OutputRun& of, typename Op::V* values, typename Op::Element* to,
              const Again&) const {
-    const int64_t n = run.values();
+    const int64_t n = of.values();
     for (int64_t i = 0; i < n; i += kLanes<typename Op::V>)
       op.store(to + i, load_vector<Vector<typename Op::V>>(values + i));
   }
@@ -94,7 +94,8 @@ struct AverageFinish {
   }
 
   template <class Op, class Again>
-  void write(const Op& op, OutputRun run, V* values, T* to, const Again&) const {
+  void write(const Op& op, const OutputRun& of, V* values, T* to, const Again&) const {
+    const OutputRun run = of;  // stores could change what a reference leads to
     const V rows = std::max(V{1}, V(run.rows));
     if (columns.empty()) return divide(op, values, rows * column, to, run.values());
     const V* const at = columns.data() + run.first;
@@ -178,8 +179,8 @@ struct LpFinish {
   void prepare(const PoolPlan&) {}
   MaxFinish::Last of_columns(double) const { return {}; }
   template <class Op, class Again>
-  void write(const Op& op, OutputRun run, V* values, T* to, const Again& again) const {
-    const int64_t n = run.values();
+  void write(const Op& op, const OutputRun& of, V* values, T* to, const Again& again) const {
+    const int64_t n = of.values();
     if (p > 1) take_roots(values, n, again);
     for (int64_t i = 0; i < n; i += kLanes<V>) op.store(to + i, load_vector<Vector<V>>(values + i));
   }
