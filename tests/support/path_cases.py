@@ -1,0 +1,269 @@
+"""Calls for the paths of the CPU: for each path one that just meets each of its predicates, and
+ones that just miss them."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import cudml
+from array_support import in_order
+from harness import data
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call by shapes; `order` is the memory order of x, outermost first."""
+
+    op: str
+    shapes: dict[str, tuple[int, ...]]
+    arguments: dict[str, Any]
+    dtype: str = "float32"
+    order: tuple[int, ...] | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The arguments with arrays that have no memory."""
+        return {name: self._description(shape) for name, shape in self.shapes.items()}
+
+    def _description(self, shape: tuple[int, ...]) -> Any:
+        steps, size = [0] * len(shape), np.dtype(self.dtype).itemsize
+        for d in reversed(self.order or tuple(range(len(shape)))):
+            steps[d], size = size, size * shape[d]
+        return types.SimpleNamespace(shape=shape, dtype=self.dtype, strides=tuple(steps))
+
+    def made(self) -> dict[str, Any]:
+        """The arguments with arrays of numbers."""
+        arrays = {}
+        for i, (name, shape) in enumerate(self.shapes.items()):
+            x = data(shape, self.dtype, i)
+            arrays[name] = in_order(x, self.order) if self.order else x
+        return arrays
+
+    def explained(self) -> Any:
+        return cudml.explain(self.op, **self.described(), **self.arguments, device="cpu")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that just meets a path's predicates; calls that just miss one, each with its words."""
+
+    path: str
+    meets: Call
+    misses: dict[str, Call] = field(default_factory=dict)
+
+
+LAST = (0, 2, 3, 1)  # channels last
+
+
+def pool(shape: tuple[int, ...], window: Any, strides: Any = 1, **more: Any) -> Call:
+    call = {k: more.pop(k) for k in ("dtype", "order") if k in more}
+    op = more.pop("op", "average_pooling")
+    return Call(op, {"x": shape}, {"window_size": window, "strides": strides, **more}, **call)
+
+
+def max_pool(*args: Any, **more: Any) -> Call:
+    return pool(*args, op="max_pooling", **more)
+
+
+def same(shape: tuple[int, ...], window: tuple[int, ...], **more: Any) -> Call:
+    """As many outputs as elements, of windows around them."""
+    around = tuple((w - 1) // 2 for w in window)
+    return pool(shape, window, start_padding=around, end_padding=around, **more)
+
+
+def winners(*args: Any, **more: Any) -> Call:
+    return pool(*args, op="max_pooling", return_indices=True, **more)
+
+
+def out_of(shape: tuple[int, ...], window: Any, strides: Any, start: Any) -> tuple[int, ...]:
+    x = types.SimpleNamespace(shape=shape, dtype="float32")
+    said = [np.broadcast_to(v, 2) for v in (window, strides, start)]
+    spatial = [(n + p - w) // s + 1 for n, w, s, p in zip(x.shape[2:], *said, strict=True)]
+    return (*shape[:2], *spatial)
+
+
+def max_grad(shape: Any, window: Any, strides: Any, start: Any = 0, **more: Any) -> Call:
+    shapes = {"x": shape, "grad": out_of(shape, window, strides, start)}
+    given = {"window_size": window, "strides": strides, "start_padding": start}
+    return Call("max_pooling_grad", shapes, given, **more)
+
+
+def average_grad(shape: Any, window: Any, strides: Any, start: Any = 0, **more: Any) -> Call:
+    shapes = {"grad": out_of(shape, window, strides, start)}
+    given = {"window_size": window, "strides": strides, "start_padding": start}
+    return Call("average_pooling_grad", shapes, {"input_sizes": shape, **given}, **more)
+
+
+def pad(shape: Any, start: Any, end: Any, dtype: str = "float32", **more: Any) -> Call:
+    given = {"start_padding": start, "end_padding": end, "mode": "edge", **more}
+    return Call("padding", {"x": shape}, given, dtype)
+
+
+def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
+    shapes = {"x": shape, **({"scale": affine, "bias": affine} if affine else {})}
+    return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)
+
+
+TAPS = "rows have several windows of at most 4 taps, or of 8, in enough planes for a vector"
+STRIPS = "rows have several windows whose columns lie together"
+USUAL = "maxima or averages of 8 or 16 bits or of float32"
+WORDS_MAX = "maxima of 16 bits or of float32"
+PACKED = "windows advance by one over planes without gaps, as long as their outputs"
+PLANES = "each plane is one packed row that one window covers"
+PAIRS = "windows are two or three packed columns"
+SIDE_BY_SIDE = "8 planes or more lie side by side"
+FEW_TAPS = "windows have few taps, at most 8 apart"
+LARGE = "the result is packed and larger than what the caches keep"
+LINES = "lines are packed, of 8 bytes to 64 KB"
+CASES = [
+    Case("pool/taps", pool((2, 16, 3, 6), (2, 2), 2, order=LAST), {
+        TAPS: pool((2, 16, 3, 6), (1, 5), 2, order=LAST),
+        "planes lie side by side in x and y": pool((2, 16, 3, 6), (2, 2), 2),
+        USUAL: pool((2, 16, 3, 6), (2, 2), 2, order=LAST, dtype="float64"),
+    }),
+    Case("pool/lane_thirds", max_pool((2, 16, 7, 9), (3, 3), 2, order=LAST), {
+        WORDS_MAX: pool((2, 16, 7, 9), (3, 3), 2, order=LAST),
+        STRIPS: max_pool((2, 16, 7, 9), (3, 9), 2, order=LAST),
+        "windows are three columns": max_pool((2, 16, 7, 9), (3, 4), 2, order=LAST),
+        "windows are three columns, two apart": max_pool((2, 16, 7, 9), (3, 3), (2, 3), order=LAST),
+        "windows are three columns, two apart, and at most three rows":
+            max_pool((2, 16, 7, 9), (4, 3), 2, order=LAST),
+        "windows are three columns, two apart, and at most three rows, over planes side by side":
+            max_pool((2, 16, 7, 9), (3, 3), 2),
+        "windows are three columns, two apart, and at most three rows, over planes side by side, "
+        "from a vector": max_pool((2, 3, 7, 9), (3, 3), 2, order=LAST),
+        "windows are three columns, two apart, and at most three rows, over planes side by side, "
+        "from a vector to 4096 bytes": max_pool((1, 1025, 4, 9), (3, 3), 2, order=LAST),
+    }),
+    Case("pool/plane_thirds", same((2, 3, 4, 6), (3, 3)), {
+        USUAL: same((2, 3, 4, 6), (3, 3), dtype="float64"),
+        STRIPS: same((2, 3, 4, 600), (3, 601)),
+        PACKED: pool((2, 3, 4, 6), 3, start_padding=1, end_padding=(1, 0)),
+        "windows are three columns": same((2, 3, 4, 6), (3, 5)),
+        "windows are three columns around their output":
+            pool((2, 3, 4, 6), 3, start_padding=(1, 0), end_padding=(1, 2)),
+        "windows are three columns around their output, and at most three rows":
+            pool((2, 3, 4, 6), (4, 3), start_padding=1, end_padding=1),
+        "windows are three columns around their output, and at most three rows and planes":
+            pool((2, 3, 5, 4, 6), (4, 3, 3), start_padding=1, end_padding=1),
+    }),
+    Case("pool/short_rows", same((2, 3, 4, 12), (3, 5), op="max_pooling"), {
+        WORDS_MAX: same((2, 3, 4, 12), (3, 5)),
+        STRIPS: same((2, 3, 4, 600), (3, 601), op="max_pooling"),
+        PACKED: pool((2, 3, 4, 12), (3, 5), start_padding=(1, 2), end_padding=1, op="max_pooling"),
+        "a vector holds a row, and what windows reach beyond it":
+            same((2, 3, 4, 13), (3, 5), op="max_pooling"),
+    }),
+    Case("pool/packed_planes", same((2, 3, 4, 6), (3, 5)), {
+        STRIPS: same((2, 3, 4, 600), (3, 601)),
+        PACKED: pool((2, 3, 4, 6), (3, 5), start_padding=(1, 2), end_padding=1),
+    }),
+    Case("pool/fourths", pool((2, 3, 8, 20), (4, 5), 4), {
+        "maxima or averages of 16 bits or of float32":
+            max_pool((2, 3, 8, 20), (4, 5), 4, dtype="int8"),
+        STRIPS: pool((2, 3, 8, 7), (4, 5), 4),
+        "windows are four or five": pool((2, 3, 8, 20), (4, 6), 4),
+        "windows are four or five packed columns": pool((2, 3, 8, 20), (4, 5), 4, order=LAST),
+        "windows are four or five packed columns, four apart": pool((2, 3, 8, 20), (4, 5), (4, 3)),
+    }),
+    Case("pool/pairs", pool((2, 3, 6, 8), (2, 2), 2), {
+        "maxima or averages of 8 or 16 bits or of float32, or norms of float32":
+            pool((2, 3, 6, 8), (2, 2), 2, op="lp_pooling", dtype="float16"),
+        STRIPS: pool((2, 3, 6, 3), (2, 2), 2),
+        "windows are two or three": pool((2, 3, 6, 9), (2, 4), 2),
+        "windows are two or three packed columns": pool((2, 3, 6, 8), (2, 2), 2, order=LAST),
+        "windows are two or three packed columns, two apart": pool((2, 3, 6, 8), (2, 2), (2, 3)),
+        "windows are two or three packed columns, two apart, and real":
+            pool((2, 3, 6, 7), (2, 2), 2, end_padding=(0, 1)),
+    }),
+    Case("pool/strips", pool((2, 3, 4, 6), (3, 5), 1), {
+        STRIPS: pool((2, 3, 4, 6), (3, 6), 1)}),
+    Case("pool/short_planes", pool((3, 4, 4, 4), (4, 4), dtype="float16"), {
+        "averages of 16 bits": pool((3, 4, 4, 4), (4, 4)),
+        PLANES: pool((3, 4, 4, 4), (4, 4), dtype="float16", start_padding=(0, 1),
+                     output_sizes=(1, 1)),
+        "planes are 1 to 16 vectors": pool((3, 4, 16, 16), (16, 16), dtype="float16"),
+    }),
+    Case("pool/planes", pool((3, 4, 5, 6), (5, 6)), {
+        PLANES: pool((3, 4, 5, 6), (5, 6), start_padding=(0, 1), output_sizes=(1, 1))}),
+    Case("pool/side_by_side", pool((2, 8, 5, 6), (5, 6), order=LAST), {
+        SIDE_BY_SIDE: pool((2, 7, 5, 6), (5, 6), order=LAST)}),
+    Case("pool/plain", pool((2, 7, 5, 6), (5, 6), order=LAST)),
+    Case("winners/plain_pairs", winners((2, 3, 6, 8), (3, 2), 2), {
+        "elements are floats of at most 32 bits": winners((2, 3, 6, 8), (3, 2), 2, dtype="float64"),
+        STRIPS: winners((2, 3, 6, 3), (3, 2), 2),
+        PAIRS: winners((2, 3, 6, 8), (3, 2), (2, 3)),
+        "windows have at most three rows": winners((2, 3, 6, 8), (4, 2), 2),
+        "windows have at most three rows, of one plane": winners((2, 3, 6, 6, 8), (2, 2, 2), 2),
+        "windows have at most three rows, of one plane, and positions in them fit":
+            winners((1, 1, 50, 1000), (2, 2), 2, dilations=(20, 1), dtype="float16"),
+    }),
+    Case("winners/pairs", winners((2, 3, 8, 8), (4, 2), 2), {
+        "elements are floats of at most 32 bits": winners((2, 3, 8, 8), (4, 2), 2, dtype="int16"),
+        STRIPS: winners((2, 3, 8, 3), (4, 2), 2),
+        PAIRS: winners((2, 3, 8, 8), (4, 2), (2, 1)),
+        PAIRS + ", two apart, that are real": winners((2, 3, 8, 7), (4, 2), 2, end_padding=(0, 1)),
+        PAIRS + ", two apart, that are real but for one before the first, of at most 16 rows":
+            winners((2, 3, 19, 8), (17, 2), 2),
+    }),
+    Case("winners/strips", winners((2, 3, 4, 6), (3, 5), 1), {
+        STRIPS: winners((2, 3, 4, 6), (3, 6), 1)}),
+    Case("winners/side_by_side", winners((2, 8, 5, 6), (5, 6), order=LAST), {
+        SIDE_BY_SIDE: winners((2, 7, 5, 6), (5, 6), order=LAST)}),
+    Case("winners/plain", winners((2, 7, 5, 6), (5, 6), order=LAST)),
+    Case("pool_grad/max_rows", max_grad((2, 3, 7, 65), 3, 2, (0, 1)), {
+        "windows are 3 x 3, 2 apart": max_grad((2, 3, 7, 65), 3, 2, (0, 2))}),
+    Case("pool_grad/max_blocks", max_grad((2, 3, 9, 17), (2, 3), (8, 8)), {
+        FEW_TAPS: max_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
+    Case("pool_grad/max_scatter", max_grad((2, 3, 9, 19), (2, 3), (8, 9))),
+    Case("pool_grad/average_pairs", average_grad((2, 3, 6, 64), 2, 2), {
+        "windows of two columns cover packed planes": average_grad((2, 3, 7, 64), 2, 2),
+        "rows are packed, and the windows": average_grad((2, 3, 6, 64), (2, 3), 2),
+        "elements have at most 32 bits": average_grad((2, 3, 6, 64), 2, 2, dtype="float64"),
+    }),
+    Case("pool_grad/average_rows", average_grad((2, 3, 7, 64), 2, 2), {
+        "rows are packed, and the windows": average_grad((2, 3, 7, 64), (2, 3), 2)}),
+    Case("pool_grad/average_blocks", average_grad((2, 3, 9, 17), (2, 3), (8, 8)), {
+        FEW_TAPS: average_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
+    Case("pool_grad/average_side_by_side", average_grad((2, 64, 9, 28), (2, 3), 9, order=LAST), {
+        SIDE_BY_SIDE: average_grad((2, 3, 9, 28), (2, 3), 9, order=LAST)}),
+    Case("pool_grad/average_gather", average_grad((2, 3, 9, 19), (2, 3), (8, 9))),
+    Case("pad/seams", pad((10_000_000, 16), (1, 2), (0, 3)), {
+        "rows are 64 to 640 bytes": pad((10_000_000, 15), (1, 2), (0, 3)),
+        LARGE: pad((3, 16), (1, 2), (0, 3)),
+        LINES: pad((1_000_000_000,), 2, 3),
+    }),
+    Case("pad/packed", pad((3, 2), (1, 2), (0, 3)), {
+        LINES: pad((3, 1), (1, 2), (0, 3)),
+        "the result is packed": pad((3, 2), (1, 2), (0, 3), out=types.SimpleNamespace(
+            shape=(4, 7), dtype="float32", strides=(32, 4))),
+    }),
+    Case("pad/short_lines", pad((16, 3), (0, 2), (0, 3), dtype="int16"), {
+        "lines are at most 24 elements": pad((15, 3), (0, 2), (0, 3), dtype="int16")}),
+    Case("pad/streamed_lines", pad((1_000_000_000,), 2, 3), {LARGE: pad((300,), 2, 3)}),
+    Case("pad/plain", pad((100,), 2, 3)),
+    Case("mvn/short_rows", mvn((9, 16), 1), {
+        "groups are rows of at most 16 elements": mvn((9, 17), 1),
+        "elements are floats of at most 32 bits": mvn((9, 16), 1, dtype="float64"),
+    }),
+    Case("mvn/tiles", mvn((17, 2), 0), {
+        "elements of a group stand apart": mvn((2, 17), 1),
+        "elements are floats of at most 32 bits": mvn((17, 2), 0, dtype="float64"),
+    }),
+    Case("mvn/paired_rows", mvn((9, 3072), 1, affine=(1, 3072), dtype="float16"), {
+        "rows are 16-bit floats in whole lines":
+            mvn((9, 3008), 1, affine=(1, 3008), dtype="float16"),
+    }),
+    Case("mvn/rows", mvn((9, 2, 16), (1, 2), affine=(1, 2, 1)), {
+        "a group is packed, or in pieces": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
+        "elements are floats of at most 32 bits": mvn((9, 17), 1, dtype="float64"),
+    }),
+    Case("mvn/columns", mvn((5, 8), 0, dtype="float64"), {
+        "elements of a group stand 8 or more apart": mvn((5, 7), 0, dtype="float64"),
+        "elements are float64": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
+    }),
+    Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
+]  # fmt: skip
