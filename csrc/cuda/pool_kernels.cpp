@@ -137,7 +137,6 @@ constexpr Kernel<PoolPlan> kKernels[] = {
     tile<3, 3, 1>("pool_tile_3x3_s1", "rows and columns have windows of 3x3, 1 apart"),
     tile<1, 2, 2>("pool_tile_2_s2", "rows and columns have windows of 1x2, 2 apart"),
     tile<1, 3, 2>("pool_tile_3_s2", "rows and columns have windows of 1x3, 2 apart"),
-    tile<1, 3, 1>("pool_tile_3_s1", "rows and columns have windows of 1x3, 1 apart"),
     {"pool_lanes",
      {{"planes lie side by side in vectors of at least 4 bytes", planes_make_vectors},
       {"windows have fewer than 64 taps, however many outputs there are", windows_are_small},

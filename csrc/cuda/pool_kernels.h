@@ -15,7 +15,6 @@ enum class PoolKernel {
   tile_3x3_s1,
   tile_2_s2,
   tile_3_s2,
-  tile_3_s1,
   lanes,
   reduce,
   window,

@@ -123,6 +123,27 @@ __device__ __forceinline__ void walk_rows(const PoolWindow<int32_t>& w, const T*
   }
 }
 
+/// Turns of a member at vectors of taps from `first` on, which load(t) brings; kAbreast at a time.
+template <int kAbreast, int32_t kN, class Load, class Each, class Flush>
+__device__ __forceinline__ void walk_vectors(int32_t first, int32_t vectors, int32_t member,
+                                             int32_t members, const Load& load, const Each& each,
+                                             const Flush& flush) {
+  int32_t i = member;
+  while (i < vectors) {
+    const int32_t left = (vectors - i - 1) / members + 1, run = left < 1024 / kN ? left : 1024 / kN;
+#pragma unroll(kAbreast)
+    for (int32_t k = 0; k < run; ++k) {
+      const int32_t t = first + (i + k * members) * kN;
+      const auto v = load(t);
+#pragma unroll
+      for (int32_t j = 0; j < kN; ++j) each(t + j, v.v[j]);
+    }
+    flush();
+    if (left == run) break;
+    i += run * members;
+  }
+}
+
 /// The same where taps [first, last) lie side by side from `x` on: members take turns at as many as
 /// a vector has, in one access where they are aligned. Who takes which does not ask for that.
 template <class T, class Each, class Flush>
@@ -130,26 +151,17 @@ __device__ __forceinline__ void walk_packed(const T* x, int32_t first, int32_t l
                                             int32_t members, const Each& each, const Flush& flush) {
   constexpr int32_t kN = kVector<T>;
   const int32_t vectors = (last - first) / kN, tail = first + vectors * kN;
-  const bool is_aligned = reinterpret_cast<uintptr_t>(x + first) % (kN * sizeof(T)) == 0;
-  int32_t i = member;
-  while (i < vectors) {
-    const int32_t left = (vectors - i - 1) / members + 1, run = left < 1024 / kN ? left : 1024 / kN;
-#pragma unroll(kN < 16 ? 16 / kN : 1)
-    for (int32_t k = 0; k < run; ++k) {
-      const int32_t t = first + (i + k * members) * kN;
+  if (reinterpret_cast<uintptr_t>(x + first) % (kN * sizeof(T)) == 0) {
+    const auto load = [&](int32_t t) { return load_vector<kN>(x + t); };
+    walk_vectors<(kN < 16 ? 16 / kN : 1), kN>(first, vectors, member, members, load, each, flush);
+  } else {
+    const auto load = [&](int32_t t) {
       Vector<T, kN> v;
-      if (is_aligned) {
-        v = load_vector<kN>(x + t);
-      } else {
 #pragma unroll
-        for (int32_t j = 0; j < kN; ++j) v.v[j] = x[t + j];
-      }
-#pragma unroll
-      for (int32_t j = 0; j < kN; ++j) each(t + j, v.v[j]);
-    }
-    flush();
-    if (left == run) break;
-    i += run * members;
+      for (int32_t j = 0; j < kN; ++j) v.v[j] = x[t + j];
+      return v;
+    };
+    walk_vectors<1, kN>(first, vectors, member, members, load, each, flush);
   }
   if (member < last - tail) each(tail + member, x[tail + member]);
   flush();

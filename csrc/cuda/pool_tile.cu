@@ -50,7 +50,6 @@ void launch_pool_tile(const PoolCall& call) {
     case PoolKernel::tile_3x3_s1: return launch_tile<3, 3, 1>(call);
     case PoolKernel::tile_2_s2: return launch_tile<1, 2, 2>(call);
     case PoolKernel::tile_3_s2: return launch_tile<1, 3, 2>(call);
-    case PoolKernel::tile_3_s1: return launch_tile<1, 3, 1>(call);
     default: return;
   }
 }
