@@ -154,7 +154,7 @@ def by_source(entries: list[dict[str, str]]) -> dict[tuple[str, str], list[str]]
 def flags(words: list[str]) -> list[str]:
     """What tells one way to compile from another; files and the compiler's name do not."""
     visible = ("-fvisibility", "-fno-semantic-interposition")  # the bindings call into the library
-    ignored = ("-I", "-o", "-c", "-M", *visible)
+    ignored = ("-I", "-o", "-c", "-M", "-include", *visible)  # headers that pip precompiles
     return [word for word in words if word[0] == "-" and not word.startswith(ignored)]
 
 

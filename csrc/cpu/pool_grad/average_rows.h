@@ -74,11 +74,14 @@ class AverageRows {
  private:
   /// Lines begin with window `low`, the first that any element of the task's columns needs.
   struct Scratch {
+    /// A type of this level alone, and so are the functions that a vector of it brings along.
+    struct RowCovers : Covers {};
+
     static constexpr int64_t kRoom = kColumns + kMostReach + 2 * kStep, kLineRoom = 4 * kRoom;
 
     int64_t chunk = -1, first, n, low, from, to;  // windows [from, to) of the line exist
     int64_t band = -1, first_row;
-    std::vector<Covers> rows;      // windows over each row of the band
+    std::vector<RowCovers> rows;   // windows over each row of the band
     std::vector<int64_t> counted;  // by rows of windows, from first_row on
     bool is_ready[kMostWindow + 1], counts_alike, rows_alike;
     Sum counts[kRoom], factors[kMostWindow + 1][kRoom];
@@ -93,7 +96,7 @@ class AverageRows {
     const int64_t top = band * height_, n = std::min(height_, y_.in - top);
     s.band = band;
     s.rows.resize(size_t(n));
-    for (int64_t i = 0; i < n; ++i) s.rows[size_t(i)] = covers_of(y_, top + i);
+    for (int64_t i = 0; i < n; ++i) s.rows[size_t(i)] = {covers_of(y_, top + i)};
     s.first_row = reach_of(y_, top, top + n - 1).first;
     const int64_t last = reach_of(y_, top, top + n - 1).last;
     s.counted.clear();
