@@ -8,9 +8,8 @@ set(WARNED -Wall -Wextra -Wno-unknown-pragmas
     -fno-math-errno -fno-trapping-math  # neither changes a result
     -ffp-contract=off  # products are fused where fused() says so, whatever compiler it is
     # What Clang alone warns of, and is meant: one branch on several conditions, captures that one
-    # side of an `if constexpr` needs, members that only a build with kernels uses, LOOPS.
-    -Wno-bitwise-instead-of-logical -Wno-unused-lambda-capture -Wno-unused-private-field
-    -Wno-ignored-optimization-argument)
+    # side of an `if constexpr` needs, members that only a build with kernels uses.
+    -Wno-bitwise-instead-of-logical -Wno-unused-lambda-capture -Wno-unused-private-field)
 set(RELEASE -DNDEBUG)
 # The standard library checks its subscripts, and each line of the source is in the code.
 set(DEBUG -O1 -g -D_GLIBCXX_ASSERTIONS)
@@ -18,8 +17,9 @@ set(DEBUG -O1 -g -D_GLIBCXX_ASSERTIONS)
 set(PLAIN -O2)
 # What plans, checks and explains moves no data: small, it takes as long.
 set(SMALL -Os)
-# Vector loops as -O3 makes them, without its copies of loops.
-set(LOOPS -O2 -ftree-vectorize -fvect-cost-model=dynamic)
+# Vector loops as -O3 makes them, without its copies of loops; Clang does so anyway.
+set(LOOPS -O2)
+set(GCC_LOOPS -ftree-vectorize -fvect-cost-model=dynamic)
 
 # Rooms of small sources, without the loops and what knows CUDA.
 set(ROOMS core choose ops directml library com)

@@ -28,7 +28,8 @@ DEBUG = [*RECIPE["DEBUG"], *GXX[:-1]]
 # What the bindings call in libcudml: its version script hides the rest, and no other definition may
 # take its place.
 VISIBLE = ["-fvisibility=default", "-fvisibility-inlines-hidden", "-fno-semantic-interposition"]
-SMALL, LOOPS = RECIPE["SMALL"], RECIPE["LOOPS"]
+IS_CLANG = "clang" in compiler()[-1]
+SMALL, LOOPS = RECIPE["SMALL"], [*RECIPE["LOOPS"], *([] if IS_CLANG else RECIPE["GCC_LOOPS"])]
 UNROLLED = {name: " ".join(RECIPE["UNROLLED"]) for name in RECIPE["UNROLLED_SOURCES"]}
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
 BINDINGS_UNITS = 3
