@@ -201,7 +201,7 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
   if (place_.is_cuda() || !arguments.workspace.is_none() || !arguments.stream.is_none() ||
       arguments.out.is_none() || arguments.inputs.size() != inputs_.size() || library::is_logging())
     return false;
-  void *inputs[library::kMostInputs], *outputs[library::kMostOutputs];
+  void *inputs[kMostInputs], *outputs[kMostOutputs];
   PyTypeObject* const type = Py_TYPE(arguments.inputs[0]);  // of one library
   PyObject* const out = arguments.out.ptr();
   const bool is_pair = PyTuple_CheckExact(out);
@@ -268,7 +268,7 @@ py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
   allocate(call, inputs, outputs);
   Pins pins;
   make_ready(call, inputs, outputs, is_given, workspace, pins);
-  void *from[library::kMostInputs], *to[library::kMostOutputs];
+  void *from[kMostInputs], *to[kMostOutputs];
   for (size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i].view.data;
   for (size_t o = 0; o < outputs.size(); ++o) to[o] = outputs[o].view.data;
   run(call, compiled_->operands_of(from, to), workspace.data());

@@ -78,10 +78,10 @@ py::object explained(const Call& call, const Plan& plan, const Operands& operand
                    library::explain_cuda(plan, situation, cuda::choose(call.op, plan, situation)));
 }
 
-template py::object explained(const Call&, const PoolPlan&, const Operands&);
-template py::object explained(const Call&, const PoolGradPlan&, const Operands&);
-template py::object explained(const Call&, const PadPlan&, const Operands&);
-template py::object explained(const Call&, const MvnPlan&, const Operands&);
+#define CUDML_INSTANTIATE(Plan) \
+  template py::object explained(const Call&, const Plan&, const Operands&);
+CUDML_PLANS(CUDML_INSTANTIATE)
+#undef CUDML_INSTANTIATE
 
 py::object to_python(const Call& call, const Explanation& e) {
   py::object grid = py::none(), block = py::none(), shared = py::none();

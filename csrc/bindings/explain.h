@@ -10,8 +10,7 @@ namespace cudml::bindings {
 
 using library::Explanation;
 
-/// What an explained call gives instead of its result: a cudml.Explanation. Plan is PoolPlan,
-/// PoolGradPlan, PadPlan or MvnPlan.
+/// What an explained call gives instead of its result: a cudml.Explanation.
 template <class Plan>
 py::object explained(const Call& call, const Plan& plan, const Operands& operands);
 py::object to_python(const Call& call, const Explanation& explanation);

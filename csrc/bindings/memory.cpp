@@ -55,7 +55,7 @@ bool NumpyMemory::is_unchanged() const {
 void Remembered::add(py::handle object) {
   const auto& numpy = py::detail::npy_api::get();
   if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object.ptr()) && i < 2; ++i)
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object.ptr()) && i < 3; ++i)
       if (PyObject* const entry = PySequence_Fast_ITEMS(object.ptr())[i];
           numpy.PyArray_Check_(entry))
         add(entry);

@@ -47,7 +47,7 @@ class Remembered {
   bool is_unchanged(py::handle array) const;
 
  private:
-  static constexpr size_t kMost = 8;  // more than any call has
+  static constexpr size_t kMost = 16;  // more than any call has
   std::array<NumpyMemory, kMost> memories_;
   size_t count_ = 0;
 };

@@ -1,4 +1,4 @@
-// The seven canonical operators as functions of Python objects.
+// The canonical operators as functions of Python objects.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -31,15 +31,15 @@ class PlanKey {
   uint64_t hash() const;
 
  private:
-  std::array<uint64_t, 200>
-      words_;  // enough for a gradient of rank 8; only the first count_ are set
+  // Enough for twelve tensors of rank 8 and what is asked of them; only the first count_ are set.
+  std::array<uint64_t, 300> words_;
   size_t count_ = 0;
 };
 
 /// What a call needs beside its arrays.
 struct PlannedCall {
   Program program;
-  TensorDesc outputs[2];  // as the caller's `out` is, or as they are to be allocated
+  TensorDesc outputs[kMostOutputs];  // as the caller's `out` is, or as they are to be allocated
 };
 
 /// What the cache holds and how often it helped, in the words of functools.lru_cache.

@@ -11,7 +11,6 @@ namespace cudml::bindings {
 
 using library::NamedTensor;
 using library::NamedTensors;
-using library::Operands;
 using library::Program;
 
 /// Whether other threads' Python code may run while the program does.

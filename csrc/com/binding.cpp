@@ -63,8 +63,8 @@ Binding read_binding(const Device& device, Where where, const DML_BINDING_DESC* 
     return binding;
   }
   const auto& array = *static_cast<const DML_BUFFER_ARRAY_BINDING*>(desc->Desc);
-  check(array.BindingCount <= library::kMostInputs, where, ".BindingCount is ", array.BindingCount,
-        "; it must be at most ", library::kMostInputs, ", the most inputs that an operator has");
+  check(array.BindingCount <= kMostInputs, where, ".BindingCount is ", array.BindingCount,
+        "; it must be at most ", kMostInputs, ", the most inputs that an operator has");
   check(array.Bindings || array.BindingCount == 0, where, ".Bindings is null; it must point to ",
         array.BindingCount, " bindings");
   for (UINT i = 0; i < array.BindingCount; ++i) {

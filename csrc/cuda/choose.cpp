@@ -16,31 +16,6 @@ Kernels<PoolGradPlan> kernels_for(const PoolGradPlan& plan) {
 Kernels<PadPlan> kernels_for(const PadPlan&) { return pad_kernels(); }
 Kernels<MvnPlan> kernels_for(const MvnPlan&) { return mvn_kernels(); }
 
-// A batch or a kept dimension may be empty: predicates and geometries divide by sizes.
-bool is_empty(const PoolPlan& plan) { return plan.outputs() == 0; }
-bool is_empty(const PoolGradPlan& plan) { return plan.forward.outputs() == 0; }
-bool is_empty(const PadPlan& plan) { return pad_elements(plan) == 0; }
-bool is_empty(const MvnPlan& plan) { return plan.groups == 0; }
-
-template <class Plan>
-Choice choose_among(const char* op, const Plan& plan, const Situation& situation) {
-  const Kernels<Plan> kernels = kernels_for(plan);
-  if (is_empty(plan)) return {int(kernels.size()) - 1, kernels.back().name, Geometry{}};
-  int index = choose::forced(op, kernels, plan, situation);
-  if (index < 0) index = choose::first(kernels, plan, situation);
-  const Kernel<Plan>& kernel = kernels[size_t(index)];
-  return {index, kernel.name, kernel.geometry(plan, situation)};
-}
-
-template <class Plan>
-std::string reason_among(const Plan& plan, const Situation& situation, const Choice& choice) {
-  const Kernels<Plan> kernels = kernels_for(plan);
-  const std::string name = std::string(choice.name) + ": ";
-  if (is_empty(plan)) return name + "nothing to compute";
-  return name + choose::because(kernels, choice.kernel) +
-         choose::instead_of(kernels, choice.kernel, plan, situation);
-}
-
 struct Architecture {
   const char* name;
   Situation usual;
@@ -62,31 +37,31 @@ std::string kernel_names() {
                           pad_kernels(), mvn_kernels());
 }
 
-Choice choose(const char* op, const PoolPlan& plan, const Situation& situation) {
-  return choose_among(op, plan, situation);
-}
-Choice choose(const char* op, const PoolGradPlan& plan, const Situation& situation) {
-  return choose_among(op, plan, situation);
-}
-Choice choose(const char* op, const PadPlan& plan, const Situation& situation) {
-  return choose_among(op, plan, situation);
-}
-Choice choose(const char* op, const MvnPlan& plan, const Situation& situation) {
-  return choose_among(op, plan, situation);
+// Where a batch or a kept dimension is empty, predicates and geometries would divide by its size.
+template <class Plan>
+Choice choose(const char* op, const Plan& plan, const Situation& situation) {
+  const Kernels<Plan> kernels = kernels_for(plan);
+  if (plan.is_empty()) return {int(kernels.size()) - 1, kernels.back().name, Geometry{}};
+  int index = choose::forced(op, kernels, plan, situation);
+  if (index < 0) index = choose::first(kernels, plan, situation);
+  const Kernel<Plan>& kernel = kernels[size_t(index)];
+  return {index, kernel.name, kernel.geometry(plan, situation)};
 }
 
-std::string reason(const PoolPlan& plan, const Situation& situation, const Choice& choice) {
-  return reason_among(plan, situation, choice);
+template <class Plan>
+std::string reason(const Plan& plan, const Situation& situation, const Choice& choice) {
+  const Kernels<Plan> kernels = kernels_for(plan);
+  const std::string name = std::string(choice.name) + ": ";
+  if (plan.is_empty()) return name + "nothing to compute";
+  return name + choose::because(kernels, choice.kernel) +
+         choose::instead_of(kernels, choice.kernel, plan, situation);
 }
-std::string reason(const PoolGradPlan& plan, const Situation& situation, const Choice& choice) {
-  return reason_among(plan, situation, choice);
-}
-std::string reason(const PadPlan& plan, const Situation& situation, const Choice& choice) {
-  return reason_among(plan, situation, choice);
-}
-std::string reason(const MvnPlan& plan, const Situation& situation, const Choice& choice) {
-  return reason_among(plan, situation, choice);
-}
+
+#define CUDML_INSTANTIATE(Plan)                                       \
+  template Choice choose(const char*, const Plan&, const Situation&); \
+  template std::string reason(const Plan&, const Situation&, const Choice&);
+CUDML_PLANS(CUDML_INSTANTIATE)
+#undef CUDML_INSTANTIATE
 
 Situation situation_of_architecture(const char* op, const std::string& name) {
   std::string names;

@@ -6,10 +6,7 @@
 #include <string>
 
 #include "choose/path.h"
-#include "ops/mvn.h"
-#include "ops/pad.h"
-#include "ops/pool.h"
-#include "ops/pool_grad.h"
+#include "ops/plans.h"
 
 namespace cudml::cuda {
 
@@ -67,16 +64,12 @@ std::string kernel_names();
 /// The first kernel of the family's list that can take the plan, or the one that CUDML_KERNEL
 /// forces: a name that is none of the family's is ignored, one whose predicate fails is refused
 /// with that predicate. `op` begins the refusal.
-Choice choose(const char* op, const PoolPlan& plan, const Situation& situation);
-Choice choose(const char* op, const PoolGradPlan& plan, const Situation& situation);
-Choice choose(const char* op, const PadPlan& plan, const Situation& situation);
-Choice choose(const char* op, const MvnPlan& plan, const Situation& situation);
+template <class Plan>
+Choice choose(const char* op, const Plan& plan, const Situation& situation);
 
 /// Why: the predicates that held, and for every earlier kernel the one that failed.
-std::string reason(const PoolPlan& plan, const Situation& situation, const Choice& choice);
-std::string reason(const PoolGradPlan& plan, const Situation& situation, const Choice& choice);
-std::string reason(const PadPlan& plan, const Situation& situation, const Choice& choice);
-std::string reason(const MvnPlan& plan, const Situation& situation, const Choice& choice);
+template <class Plan>
+std::string reason(const Plan& plan, const Situation& situation, const Choice& choice);
 
 /// The usual GPU of an architecture, "sm_75" to "sm_120"; refuses other names.
 Situation situation_of_architecture(const char* op, const std::string& name);

@@ -6,15 +6,11 @@
 #include <vector>
 
 #include "cudml/DirectML.h"
-#include "ops/mvn.h"
-#include "ops/pad.h"
-#include "ops/pool.h"
-#include "ops/pool_grad.h"
+#include "ops/plans.h"
 
 namespace cudml::directml {
 
 using CanonicalDesc = std::variant<PoolDesc, PoolGradDesc, PadDesc, MvnDesc>;
-using CanonicalPlan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan>;
 
 /// One tensor field of the descriptor; `desc` says nothing where it is absent.
 struct Tensor {
@@ -29,7 +25,7 @@ struct Lowered {
   const char* op;               // the middle of the struct's name, "MAX_POOLING2"
   std::vector<Tensor> tensors;  // in the descriptor's order, absent optional ones included
   CanonicalDesc desc;
-  CanonicalPlan plan;
+  Plan plan;
 };
 
 /// Throws TypeError where data types do not match what they must, std::invalid_argument for

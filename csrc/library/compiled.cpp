@@ -147,15 +147,14 @@ std::string Compiled::explained() const {
 
 Operands Compiled::operands_of(const void* const* inputs, void* const* outputs) const {
   Operands o;
-  o.x = inputs[0];
-  o.y = outputs[0];
-  if (outputs_.size() > 1) o.indices = outputs[1];
+  o.inputs[0] = inputs[0];
+  for (size_t i = 0; i < outputs_.size(); ++i) o.outputs[i] = outputs[i];
   if (const auto* plan = std::get_if<PoolGradPlan>(&lowered_->plan)) {
-    o.second = inputs[inputs_.size() - 1];
-    if (plan->forward.kind != PoolKind::max) o.x = nullptr;
+    o.inputs[1] = inputs[inputs_.size() - 1];
+    if (plan->forward.kind != PoolKind::max) o.inputs[0] = nullptr;
   } else if (const auto* plan = std::get_if<MvnPlan>(&lowered_->plan)) {
-    if (plan->has_scale) o.second = inputs[1];
-    if (plan->has_bias) o.third = inputs[inputs_.size() - 1];
+    if (plan->has_scale) o.inputs[1] = inputs[1];
+    if (plan->has_bias) o.inputs[2] = inputs[inputs_.size() - 1];
   }
   return o;
 }

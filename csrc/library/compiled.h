@@ -15,8 +15,6 @@ namespace cudml::library {
 
 using HostMemory = std::unique_ptr<std::byte[]>;
 
-inline constexpr size_t kMostInputs = 3, kMostOutputs = 2;
-
 /// A tensor of the descriptor that an execution brings memory for.
 struct Slot {
   explicit Slot(const directml::Tensor& of);

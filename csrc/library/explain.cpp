@@ -22,14 +22,11 @@ Explanation explain_cuda(const Plan& plan, const cuda::Situation& situation,
           choice.geometry.workspace_bytes, choice.geometry};
 }
 
-template Explanation explain_cpu(const PoolPlan&, const cpu::Path<PoolPlan>&);
-template Explanation explain_cpu(const PoolGradPlan&, const cpu::Path<PoolGradPlan>&);
-template Explanation explain_cpu(const PadPlan&, const cpu::Path<PadPlan>&);
-template Explanation explain_cpu(const MvnPlan&, const cpu::Path<MvnPlan>&);
-template Explanation explain_cuda(const PoolPlan&, const cuda::Situation&, const cuda::Choice&);
-template Explanation explain_cuda(const PoolGradPlan&, const cuda::Situation&, const cuda::Choice&);
-template Explanation explain_cuda(const PadPlan&, const cuda::Situation&, const cuda::Choice&);
-template Explanation explain_cuda(const MvnPlan&, const cuda::Situation&, const cuda::Choice&);
+#define CUDML_INSTANTIATE(Plan)                                          \
+  template Explanation explain_cpu(const Plan&, const cpu::Path<Plan>&); \
+  template Explanation explain_cuda(const Plan&, const cuda::Situation&, const cuda::Choice&);
+CUDML_PLANS(CUDML_INSTANTIATE)
+#undef CUDML_INSTANTIATE
 
 bool is_logging() { return environment().is_logging; }
 

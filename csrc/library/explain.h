@@ -26,7 +26,6 @@ int64_t cpu_workspace_bytes(const Plan&) {
 }
 inline int64_t cpu_workspace_bytes(const PoolGradPlan& plan) { return plan.workspace_bytes; }
 
-// Plan is PoolPlan, PoolGradPlan, PadPlan or MvnPlan.
 template <class Plan>
 Explanation explain_cpu(const Plan& plan, const cpu::Path<Plan>& path);
 template <class Plan>

@@ -1,4 +1,4 @@
-// The seven operators' plans on the CPU and on a GPU.
+// The operators' plans on the CPU and on a GPU.
 #include "library/program.h"
 
 #include <algorithm>
@@ -31,25 +31,25 @@ double elements(const MvnPlan& plan) { return 8 * double(plan.groups) * double(p
 
 void run_cuda(const PoolPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
-  cuda::pool(plan, choice, o.x, o.y, o.indices, target);
+  cuda::pool(plan, choice, o.inputs[0], o.outputs[0], o.outputs[1], target);
 }
 
 void run_cuda(const PoolGradPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
   if (plan.forward.kind == PoolKind::max)
-    cuda::max_pool_grad(plan, choice, o.x, o.second, o.y, target);
+    cuda::max_pool_grad(plan, choice, o.inputs[0], o.inputs[1], o.outputs[0], target);
   else
-    cuda::average_pool_grad(plan, choice, o.second, o.y, target);
+    cuda::average_pool_grad(plan, choice, o.inputs[1], o.outputs[0], target);
 }
 
 void run_cuda(const PadPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
-  cuda::pad(plan, choice, o.x, o.y, target);
+  cuda::pad(plan, choice, o.inputs[0], o.outputs[0], target);
 }
 
 void run_cuda(const MvnPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
-  cuda::mvn(plan, choice, o.x, o.second, o.third, o.y, target);
+  cuda::mvn(plan, choice, o.inputs[0], o.inputs[1], o.inputs[2], o.outputs[0], target);
 }
 
 /// Holds a program's working memory while its work is enqueued; none where no bytes are needed.
@@ -98,7 +98,7 @@ Program::Program(const char* op, const Plan& plan, Place place)
     choose_kernels();
     return;
   }
-  path_ = std::visit([&](const auto& p) -> Path { return &cpu::choose(op, p); }, plan_);
+  path_ = std::visit([&](const auto& p) -> const void* { return &cpu::choose(op, p); }, plan_);
   workspace_bytes_ = std::visit([](const auto& p) { return cpu_workspace_bytes(p); }, plan_);
   is_long_ = std::visit([](const auto& p) { return elements(p); }, plan_) > kLongWork;
 }
@@ -131,7 +131,9 @@ void Program::load_kernels() const {
 void Program::rehearse(const cuda::Choice& choice, size_t alignment_log) const {
   const uintptr_t odd = alignment_log < choices_.size() - 1 ? uintptr_t(1) << alignment_log : 0;
   void* const anywhere = reinterpret_cast<void*>((uintptr_t(1) << 20) + odd);  // never followed
-  const Operands operands{anywhere, anywhere, anywhere, anywhere, anywhere};
+  Operands operands;
+  std::fill(std::begin(operands.inputs), std::end(operands.inputs), anywhere);
+  std::fill(std::begin(operands.outputs), std::end(operands.outputs), anywhere);
   std::visit(
       [&](const auto& p) {
         run_cuda(p, choice, operands, {place_.device, nullptr, anywhere, true});
@@ -155,8 +157,7 @@ cuda::Choice Program::choice_for(const Operands& operands) const {
 
 void Program::run_on_cpu(const Operands& operands, Scratch& scratch) const {
   Held memory(scratch, workspace_bytes_, nullptr);
-  const cpu::Arrays arrays{operands.x, operands.second,  operands.third,
-                           operands.y, operands.indices, memory.data};
+  const cpu::Arrays arrays{operands, memory.data};
   std::visit([&](const auto& p) { path_for(p).run(p, arrays); }, plan_);
   memory.end();
 }

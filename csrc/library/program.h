@@ -6,28 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <variant>
 
+#include "core/operands.h"
 #include "cuda/backend.h"
 #include "library/explain.h"
 
 namespace cudml::library {
-
-/// First elements of a call's tensors, null where absent. `second` is a gradient or the scale,
-/// `third` the bias.
-struct Operands {
-  const void *x = nullptr, *second = nullptr, *third = nullptr;
-  void *y = nullptr, *indices = nullptr;
-
-  /// The largest power of two that divides every address, at most 256.
-  int64_t alignment() const {
-    uintptr_t bits = 256;
-    for (const void* p :
-         {x, second, third, static_cast<const void*>(y), static_cast<const void*>(indices)})
-      bits |= reinterpret_cast<uintptr_t>(p);
-    return int64_t(bits & (~bits + 1));
-  }
-};
 
 /// Where a program's working memory comes from, if it needs any.
 class Scratch {
@@ -64,8 +48,6 @@ class NewMemory : public Scratch {
 /// threads.
 class Program {
  public:
-  using Plan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan>;
-
   Program(const char* op, const Plan& plan, Place place);
 
   const Plan& plan() const { return plan_; }
@@ -85,12 +67,9 @@ class Program {
   Explanation explain(const Operands& operands) const;
 
  private:
-  using Path = std::variant<const cpu::Path<PoolPlan>*, const cpu::Path<PoolGradPlan>*,
-                            const cpu::Path<PadPlan>*, const cpu::Path<MvnPlan>*>;
-
   template <class P>
   const cpu::Path<P>& path_for(const P&) const {
-    return *std::get<const cpu::Path<P>*>(path_);
+    return *static_cast<const cpu::Path<P>*>(path_);
   }
 
   void choose_kernels();
@@ -103,7 +82,7 @@ class Program {
   const char* op_;
   Plan plan_;
   Place place_;
-  Path path_;  // of the CPU
+  const void* path_ = nullptr;  // of the CPU: a cpu::Path of the plan's type
   bool is_long_ = true;
   cuda::Situation situation_;                           // of a GPU
   std::array<std::optional<cuda::Choice>, 9> choices_;  // by the addresses' alignment, log2

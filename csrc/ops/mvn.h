@@ -31,6 +31,7 @@ struct MvnPlan {
   MvnAxis kept[kMaxRank], reduced[kMaxRank];
   int64_t groups = 1, group_size = 1;
 
+  bool is_empty() const { return groups == 0; }
   int64_t compulsory_bytes() const;
 };
 

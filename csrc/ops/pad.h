@@ -43,6 +43,7 @@ struct PadPlan {
   PadAxis axis[kMaxRank];
   PadValue value;
 
+  bool is_empty() const { return axis[0].out == 0; }
   int64_t compulsory_bytes() const;
 };
 

@@ -63,7 +63,8 @@ struct PoolPlan {
   int outer_rank = 0;
   PoolOuter outer[kMaxRank];
 
-  int64_t outputs() const;           // elements of y
+  int64_t outputs() const;  // elements of y
+  bool is_empty() const { return outputs() == 0; }
   int64_t compulsory_bytes() const;  // input read once, outputs written once
 };
 

@@ -21,6 +21,7 @@ struct PoolGradPlan {
   int64_t result_outer[kMaxRank] = {};
   int64_t workspace_bytes = 0;
 
+  bool is_empty() const { return forward.is_empty(); }
   int64_t compulsory_bytes() const;  // x and the gradient read once, the result written once
 };
 

@@ -38,16 +38,12 @@ std::string path_names();
 /// The first path of the family's list that takes the plan, or the one that CUDML_KERNEL forces: a
 /// name that is none of the family's is ignored, one whose predicate fails is refused with that
 /// predicate. `op` begins the refusal.
-const Path<PoolPlan>& choose(const char* op, const PoolPlan& plan);
-const Path<PoolGradPlan>& choose(const char* op, const PoolGradPlan& plan);
-const Path<PadPlan>& choose(const char* op, const PadPlan& plan);
-const Path<MvnPlan>& choose(const char* op, const MvnPlan& plan);
+template <class Plan>
+const Path<Plan>& choose(const char* op, const Plan& plan);
 
 /// Why: the predicates that held, the machine, and for every earlier path the one that failed.
-std::string reason(const PoolPlan& plan, const Path<PoolPlan>& path);
-std::string reason(const PoolGradPlan& plan, const Path<PoolGradPlan>& path);
-std::string reason(const PadPlan& plan, const Path<PadPlan>& path);
-std::string reason(const MvnPlan& plan, const Path<MvnPlan>& path);
+template <class Plan>
+std::string reason(const Plan& plan, const Path<Plan>& path);
 
 /// Comma-separated names of the instruction sets compiled in, lowest first.
 const char* built_instruction_sets();

@@ -2,18 +2,14 @@
 #pragma once
 
 #include "choose/path.h"
-#include "ops/mvn.h"
-#include "ops/pad.h"
-#include "ops/pool.h"
-#include "ops/pool_grad.h"
+#include "core/operands.h"
+#include "ops/plans.h"
 
 namespace cudml::cpu {
 
-/// First elements of a call's tensors, null where absent. `second` is a gradient or the scale,
-/// `third` the bias.
-struct Arrays {
-  const void *x = nullptr, *second = nullptr, *third = nullptr;
-  void *y = nullptr, *indices = nullptr, *workspace = nullptr;
+/// The memory of a call and what its plan needs beside.
+struct Arrays : Operands {
+  void* workspace = nullptr;
 };
 
 /// What a choice depends on beside the plan and the instruction set, whose list it is.

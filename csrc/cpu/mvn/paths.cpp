@@ -27,37 +27,43 @@ bool has_pairs(const MvnPlan& plan, const Machine& machine) {
 
 void tiles(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>) mvn_tiles<T>(plan, a.x, a.second, a.third, a.y);
+    if constexpr (!std::is_same_v<T, double>)
+      mvn_tiles<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
   });
 }
 
 void short_rows(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>) mvn_short<T>(plan, a.x, a.second, a.third, a.y);
+    if constexpr (!std::is_same_v<T, double>)
+      mvn_short<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
   });
 }
 
 void paired_rows(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (kIsHalf<T>) mvn_paired_rows<T>(plan, a.x, a.second, a.third, a.y);
+    if constexpr (kIsHalf<T>)
+      mvn_paired_rows<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
   });
 }
 
 void rows(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>) mvn_rows<T>(plan, a.x, a.second, a.third, a.y);
+    if constexpr (!std::is_same_v<T, double>)
+      mvn_rows<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
   });
 }
 
 void columns(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (std::is_same_v<T, double>) mvn_columns<T>(plan, a.x, a.second, a.third, a.y);
+    if constexpr (std::is_same_v<T, double>)
+      mvn_columns<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
   });
 }
 
 void plain(const MvnPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{},
-        [&]<class T>() { mvn_plain<T>(plan, a.x, a.second, a.third, a.y); });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    mvn_plain<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
+  });
 }
 
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};

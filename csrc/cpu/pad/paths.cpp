@@ -62,13 +62,14 @@ void pad_seams(const PadPlan& plan, const Arrays& a) {
   const Line line = line_of(plan);
   Seams seams;
   seams.prepare(plan, line);
-  if constexpr (kHasLineVectors) write_packed<SeamOutput>(plan, a.x, a.y, line.outer_rank, seams);
+  if constexpr (kHasLineVectors)
+    write_packed<SeamOutput>(plan, a.inputs[0], a.outputs[0], line.outer_rank, seams);
 }
 
 void pad_packed(const PadPlan& plan, const Arrays& a) {
   PackedLines lines;
   prepare(plan, lines);
-  write_packed<PackedOutput>(plan, a.x, a.y, line_of(plan).outer_rank, lines);
+  write_packed<PackedOutput>(plan, a.inputs[0], a.outputs[0], line_of(plan).outer_rank, lines);
 }
 
 /// Calls fn(x, y, the constant) with the arrays as integers of the elements' size.
@@ -76,7 +77,7 @@ template <class Fn>
 void as_items(const PadPlan& plan, const Arrays& a, const Fn& fn) {
   const auto run = [&]<class T>(T value) {
     std::memcpy(&value, plan.value.bytes, sizeof value);
-    fn(static_cast<const T*>(a.x), static_cast<T*>(a.y), value);
+    fn(static_cast<const T*>(a.inputs[0]), static_cast<T*>(a.outputs[0]), value);
   };
   switch (plan.item_size) {
     case 1: return run(uint8_t{});

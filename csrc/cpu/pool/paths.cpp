@@ -9,9 +9,9 @@ namespace {
 template <ValuePath kPath>
 void run(const PoolPlan& plan, const Arrays& a) {
   if (plan.outputs() == 0) return;
-  if (plan.kind == PoolKind::max) return max_values(plan, kPath, a.x, a.y);
-  if (plan.kind == PoolKind::average) return average_values(plan, kPath, a.x, a.y);
-  lp_values(plan, kPath, a.x, a.y);
+  if (plan.kind == PoolKind::max) return max_values(plan, kPath, a.inputs[0], a.outputs[0]);
+  if (plan.kind == PoolKind::average) return average_values(plan, kPath, a.inputs[0], a.outputs[0]);
+  lp_values(plan, kPath, a.inputs[0], a.outputs[0]);
 }
 
 template <ValuePath kPath>

@@ -29,25 +29,25 @@ bool has_neighbours(const PoolGradPlan& plan, const Machine&) { return has_lanes
 void pairs(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (kVectorBytes > 16 && !std::is_same_v<T, double>)  // others are kept small
-      PairPlanes<T>(plan, static_cast<const T*>(a.second), static_cast<T*>(a.y)).run();
+      PairPlanes<T>(plan, static_cast<const T*>(a.inputs[1]), static_cast<T*>(a.outputs[0])).run();
   });
 }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>)  // which is rare, and a copy of all this
-      AverageRows<T>(plan, a.second, a.y).run();
+      AverageRows<T>(plan, a.inputs[1], a.outputs[0]).run();
   });
 }
 
 void blocks(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{},
-        [&]<class T>() { AverageBlocks<T>(BlockShape(plan), a.second, a.y).run(); });
+        [&]<class T>() { AverageBlocks<T>(BlockShape(plan), a.inputs[1], a.outputs[0]).run(); });
 }
 
 template <class T, class Sum>
 AverageGather<T, Sum> gather_of(const PoolGradPlan& plan, const Arrays& a) {
-  return {plan, plan.forward, static_cast<const T*>(a.second), static_cast<T*>(a.y)};
+  return {plan, plan.forward, static_cast<const T*>(a.inputs[1]), static_cast<T*>(a.outputs[0])};
 }
 
 void side_by_side(const PoolGradPlan& plan, const Arrays& a) {

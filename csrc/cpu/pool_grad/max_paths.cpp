@@ -12,28 +12,30 @@ bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(
 bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, RowTypes{}, [&]<class T>() { run_rows<T>(plan, a.x, a.second, a.y); });
+  visit(plan.forward.dtype, RowTypes{},
+        [&]<class T>() { run_rows<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]); });
 }
 
 void blocks(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, FloatTypes{},
-        [&]<class T>() { MaxBlocks<T>(BlockShape(plan), a.x, a.second, a.y).run(); });
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
+    MaxBlocks<T>(BlockShape(plan), a.inputs[0], a.inputs[1], a.outputs[0]).run();
+  });
 }
 
 /// Winners come first, by the path that forward pooling takes for them.
 void scatter(const PoolGradPlan& plan, const Arrays& a) {
   if (plan.forward.outputs() == 0) return;
   Arrays winners;
-  winners.x = a.x;
-  winners.indices = a.workspace;
+  winners.inputs[0] = a.inputs[0];
+  winners.outputs[1] = a.workspace;
   const Paths<PoolPlan> paths = winner_paths();
   const int first = choose::first(paths, plan.forward, Machine{num_threads()});
   paths[size_t(first)].run(plan.forward, winners);
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     if (std::is_same_v<T, double> || most_covers(plan.forward) > kLongestChain)
-      scatter_max<T, double>(plan, a.second, a.y, a.workspace);
+      scatter_max<T, double>(plan, a.inputs[1], a.outputs[0], a.workspace);
     else
-      scatter_max<T, Acc<T>>(plan, a.second, a.y, a.workspace);
+      scatter_max<T, Acc<T>>(plan, a.inputs[1], a.outputs[0], a.workspace);
   });
 }
 

@@ -110,8 +110,8 @@ void run_paths(const std::string& name, cpu::Paths<Plan> paths, const Plan& plan
     const auto& path = paths[i];
     if (choose::refusal(path, plan, cpu::Machine{cpu::num_threads()})) continue;
     Tensor out = y, at = indices, space = workspace;
-    arrays.y = out.data();
-    arrays.indices = at.room.empty() ? nullptr : at.data();
+    arrays.outputs[0] = out.data();
+    arrays.outputs[1] = at.room.empty() ? nullptr : at.data();
     arrays.workspace = space.room.empty() ? nullptr : space.data();
     path.run(plan, arrays);
     ++runs[path.name];
@@ -168,7 +168,7 @@ void pool(PoolKind kind, Dtype dtype, const Dims& sizes, int64_t window, int64_t
   Tensor y(dtype, output_sizes(d, x.desc));
   if (is_last) put_channels_last(y.desc);
   Arrays arrays;
-  arrays.x = x.data();
+  arrays.inputs[0] = x.data();
   const char* const kinds[] = {"max", "average", "lp"};
   const std::string name = called(kinds[int(kind)], dtype, sizes) + " window " +
                            std::to_string(window) + (is_last ? " channels last" : "");
@@ -188,7 +188,7 @@ void pool(PoolKind kind, Dtype dtype, const Dims& sizes, int64_t window, int64_t
   result.desc.strides = x.desc.strides;
   const PoolGradPlan plan =
       make_plan(g, kind == PoolKind::max ? &x.desc : nullptr, grad.desc, result.desc);
-  arrays.second = grad.data();
+  arrays.inputs[1] = grad.data();
   Tensor workspace;
   if (plan.workspace_bytes) workspace = Tensor(Dtype::uint8, {plan.workspace_bytes});
   run_paths(
@@ -209,7 +209,7 @@ void pad(Dtype dtype, const Dims& sizes, int64_t start, int64_t end, Border mode
   Tensor x(dtype, sizes, 3);
   Tensor y(dtype, output_sizes(d, x.desc));
   Arrays arrays;
-  arrays.x = x.data();
+  arrays.inputs[0] = x.data();
   run_paths(called("pad", dtype, sizes) + " mode " + std::to_string(int(mode)),
             cpu::backend().pad(), make_plan(d, x.desc, y.desc), arrays, y, {}, {}, true);
 }
@@ -227,9 +227,9 @@ void mvn(Dtype dtype, const Dims& sizes, const Dims& axes, const Dims& affine, A
       t->sizes[i] = sizes[i];
     }
   Arrays arrays;
-  arrays.x = x.data();
-  arrays.second = scale.data();
-  arrays.third = bias.data();
+  arrays.inputs[0] = x.data();
+  arrays.inputs[1] = scale.data();
+  arrays.inputs[2] = bias.data();
   run_paths(called("mvn", dtype, sizes) + " activation " + std::to_string(int(kind)),
             cpu::backend().mvn(), make_plan(d, x.desc, &scale.desc, &bias.desc, y.desc), arrays, y,
             {}, {}, false);

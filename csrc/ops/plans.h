@@ -1,0 +1,18 @@
+// Every kind of plan there is.
+#pragma once
+
+#include <variant>
+
+#include "ops/mvn.h"
+#include "ops/pad.h"
+#include "ops/pool.h"
+#include "ops/pool_grad.h"
+
+/// Calls a macro with each type of plan.
+#define CUDML_PLANS(each) each(PoolPlan) each(PoolGradPlan) each(PadPlan) each(MvnPlan)
+
+namespace cudml {
+
+using Plan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan>;
+
+}  // namespace cudml
