@@ -13,6 +13,7 @@ the object.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -25,8 +26,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import code_budget
 import cuda_toolkit
 import kernel_budget
+import machine_code
 import ptx_lint
 from kernel_budget import BUDGET, REWRITE, ROOT, TABLE, TOTAL, Budget, Kernel
 
@@ -72,6 +75,19 @@ def assemble(nvcc: Path, kept: Path) -> tuple[int, str]:
     return 0, said
 
 
+def machine_codes(kept: Path) -> dict[str, dict[str, Any]]:
+    """What the machine code of each kernel says, by architecture."""
+    found: dict[str, dict[str, Any]] = {}
+    if machine_code.nvdisasm() is None:  # builds need none; the gate says so
+        return found
+    for arch in code_budget.ARCHITECTURES:
+        for cubin in kept.glob(f"*sm_{arch}.cubin"):
+            for symbol, lines in machine_code.disassembled(cubin).items():
+                code = dataclasses.asdict(machine_code.measured(lines))
+                found.setdefault(symbol, {})[arch] = code
+    return found
+
+
 def compile_one(command: list[str]) -> int:
     """nvcc, strictly; what it says of the kernels goes into a file beside the object."""
     target = Path(command[command.index("-o") + 1])
@@ -89,10 +105,13 @@ def compile_one(command: list[str]) -> int:
         if status:
             return status
         texts = [path.read_text() for path in sorted(kept.glob("*.ptx"))]
+        codes = machine_codes(kept)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     content = {
         "resources": resources(said),
         "lint": [ptx_lint.uses(text) for text in texts],
+        "code": codes,
+        "blocks": {s: n for text in texts for s, n in machine_code.block_sizes(text).items()},
         "seconds": spent.ru_utime + spent.ru_stime,
     }
     target.with_name(target.name + ".json").write_text(json.dumps(content))
@@ -150,6 +169,26 @@ def collect(found: list[tuple[str, dict[str, Any]]], nvcc: str) -> tuple[Budget,
     return compiled, wrong
 
 
+def codes_of(compiled: Budget, found: list[tuple[str, dict[str, Any]]]) -> code_budget.Codes:
+    """What the machine code of the library's kernels says."""
+    codes = {}
+    for _, report in found:
+        for symbol, by_arch in report["code"].items():
+            kernel, block = compiled.kernels.get(symbol), report["blocks"].get(symbol, 1024)
+            if kernel:
+                codes[symbol] = code_budget.entry_of(kernel, compiled.architectures, by_arch, block)
+    return codes
+
+
+def code_problems(budget: Budget, compiled: Budget, codes: code_budget.Codes) -> list[str]:
+    """What the machine code has lost, and what misses its target for no reason given."""
+    allowed = code_budget.load(code_budget.BUDGET.read_text())
+    lines = code_budget.worse(allowed, codes) if budget.nvcc == compiled.nvcc else []
+    if code_budget.TABLE.read_text() != code_budget.table(allowed):
+        lines.append(f"{code_budget.TABLE.relative_to(ROOT)} is not the table of the budget")
+    return lines + code_budget.unexplained(codes)
+
+
 def forbidden(found: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """What the lint refuses, with readable names."""
     uses = [ptx for _, report in found for ptx in report["lint"]]
@@ -189,27 +228,35 @@ def report(is_writing: bool) -> int:
     if toolkit is None:
         print("kernel_report: no CUDA toolkit was found; set CUDML_CUDA_HOME", file=sys.stderr)
         return 2
+    if machine_code.nvdisasm() is None:
+        print(f"kernel_report: {machine_code.MISSING}", file=sys.stderr)
+        return 2
     begin = time.monotonic()
     found = list(reports(build()))
     compiled, wrong = collect(found, toolkit.version)
     wrong += kernel_budget.too_many(compiled)
     lint = forbidden(found)
+    codes = codes_of(compiled, found)
     if is_writing:
         BUDGET.write_text(kernel_budget.dump(compiled))
         TABLE.write_text(kernel_budget.table(compiled))
+        code_budget.BUDGET.write_text(code_budget.dump(codes))
+        code_budget.TABLE.write_text(code_budget.table(codes))
     budget = read_budget()
     grown = kernel_budget.problems(budget, compiled)
     grown = [line for line in grown if line not in wrong]
     if TABLE.exists() and TABLE.read_text() != kernel_budget.table(budget):
         grown.append(f"{TABLE.relative_to(ROOT)} is not the table of the budget")
+    slower = code_problems(budget, compiled, codes)
     say("Kernels that break a rule", wrong)
     say("PTX that tools/ptx_lint.py does not allow", lint)
     say(f"Beyond tools/kernel_budget.json; if it is meant:  {REWRITE}", grown)
+    say(f"Beyond tools/code_budget.json; if it is meant:  {REWRITE}", slower)
     if budget.nvcc != compiled.nvcc and not is_writing:
         print(f"\nThe budget is of nvcc {budget.nvcc}, this is {compiled.nvcc}: only the list of "
               "kernels was compared.")  # fmt: skip
     print(f"\n{summary(compiled, found)}; {time.monotonic() - begin:.0f} s")
-    return 1 if wrong or lint or grown else 0
+    return 1 if wrong or lint or grown or slower else 0
 
 
 def wheel(path: Path) -> int:

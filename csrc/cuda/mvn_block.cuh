@@ -10,11 +10,28 @@ template <class T, int kSlots>
 struct RegisterSlots {
   RowSlot<T> slot[kSlots];
 
+  /// Takes the row's accesses from where they are.
+  template <class Row, class Fn>
+  __device__ __forceinline__ void read(const Row& row, const RowSlot<T>* from, const Fn& fn) {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s)
+      if (row.slot(s) < row.slots) slot[s] = from[row.slot(s)];
+    for_each(row, fn);
+  }
+
   template <class Row, class Fn>
   __device__ __forceinline__ void for_each(const Row& row, const Fn& fn) {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
       if (row.slot(s) < row.slots) fn(slot[s], row.slot(s));
+  }
+
+  template <class Row>
+  __device__ __forceinline__ void write(const Row& row, RowSlot<T>* to,
+                                        const Normalizer<Acc<T>>& n) const {
+#pragma unroll
+    for (int s = 0; s < kSlots; s += kMvnParameterSlots)
+      row.template write<kMvnParameterSlots>(to, slot + s, uint32_t(s), n);
   }
 };
 
@@ -22,22 +39,52 @@ template <class T>
 struct SharedSlots {
   RowSlot<T>* slot;
 
+  /// Some accesses are on their way before the first is stored, which could be where the next lies.
+  template <class Row, class Fn>
+  __device__ __forceinline__ void read(const Row& row, const RowSlot<T>* from, const Fn& fn) {
+    for (uint32_t s = 0; row.slot(s) < row.slots; s += kMvnBlockSlots) {
+      Carrier some[kMvnBlockSlots];
+#pragma unroll
+      for (int i = 0; i < kMvnBlockSlots; ++i)
+        if (row.slot(s + i) < row.slots)
+          some[i] = reinterpret_cast<const Carrier*>(from)[row.slot(s + i)];
+#pragma unroll
+      for (int i = 0; i < kMvnBlockSlots; ++i)
+        if (row.slot(s + i) < row.slots) {
+          slot[row.slot(s + i)] = unpacked<T>(some[i]);
+          fn(slot[row.slot(s + i)], row.slot(s + i));
+        }
+    }
+  }
+
   template <class Row, class Fn>
   __device__ __forceinline__ void for_each(const Row& row, const Fn& fn) {
 #pragma unroll 4
     for (uint32_t k = row.thread; k < row.slots; k += row.threads) fn(slot[k], k);
   }
+
+  template <class Row>
+  __device__ __forceinline__ void write(const Row& row, RowSlot<T>* to,
+                                        const Normalizer<Acc<T>>& n) const {
+    for (uint32_t s = 0; row.slot(s) < row.slots; s += kMvnParameterSlots) {
+      RowSlot<T> some[kMvnParameterSlots];
+#pragma unroll
+      for (int i = 0; i < kMvnParameterSlots; ++i)
+        if (row.slot(s + i) < row.slots) some[i] = slot[row.slot(s + i)];
+      row.template write<kMvnParameterSlots>(to, some, s, n);
+    }
+  }
 };
 
 /// One row by all threads of the block. Each thread meets its own accesses only.
-template <class T, bool kActivates, bool kVaries, class Slots>
+template <class T, bool kActivates, RowParameters kParameters, class Slots>
 __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnRowShape& shape,
                                               Slots& slots) {
   using A = Acc<T>;
   DEVICE_SHARED(first_scratch, Raw<double>[32]);
   DEVICE_SHARED(second_scratch, Raw<TwoSums>[32]);
   const MvnOffsets group = args.kept.at(blockIdx.x);
-  MvnRow<T, kActivates, kVaries> row(args, shape, group, true, threadIdx.x, blockDim.x);
+  MvnRow<T, kActivates, kParameters> row(args, shape, group, true, threadIdx.x, blockDim.x);
   RowSlot<T>* stage = nullptr;
   if (shape.is_staged()) {
     DYNAMIC_SHARED(memory, RowSlot<T>);
@@ -49,10 +96,7 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
   }
   const RowSlot<T>* from = shape.x.is_linear ? row.x_slots() : stage;
   A sum = 0;
-  slots.for_each(row, [&](RowSlot<T>& slot, uint32_t k) {
-    slot = from[k];
-    sum += slot_sum(slot);
-  });
+  slots.read(row, from, [&](RowSlot<T>& slot, uint32_t) { sum += slot_sum(slot); });
   T tail = {};
   if (row.has_tail()) {
     tail = row.load(row.tail());
@@ -70,8 +114,7 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
   }
   row.fetch_operands();
   RowSlot<T>* to = shape.y.is_linear ? row.y_slots() : stage;
-  slots.for_each(row,
-                 [&](RowSlot<T>& slot, uint32_t k) { to[k] = row.result(slot, k, normalizer); });
+  slots.write(row, to, normalizer);
   if (row.has_tail()) row.store(tail, row.tail(), normalizer);
   if (!shape.y.is_linear) {
     __syncthreads();
@@ -79,19 +122,19 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
   }
 }
 
-template <class T, bool kActivates, bool kVaries>
+template <class T, bool kActivates, RowParameters kParameters>
 __global__ __launch_bounds__(kMvnMostBlockThreads) void mvn_block_kernel(const MvnArgs<T> args,
                                                                          const MvnRowShape shape) {
   RegisterSlots<T, kMvnBlockSlots> slots;
-  mvn_block_row<T, kActivates, kVaries>(args, shape, slots);
+  mvn_block_row<T, kActivates, kParameters>(args, shape, slots);
 }
 
-template <class T, bool kActivates, bool kVaries>
+template <class T, bool kActivates, RowParameters kParameters>
 __global__ __launch_bounds__(kMvnSharedThreads) void mvn_shared_kernel(const MvnArgs<T> args,
                                                                        const MvnRowShape shape) {
   DYNAMIC_SHARED(memory, RowSlot<T>);
   SharedSlots<T> slots{memory};
-  mvn_block_row<T, kActivates, kVaries>(args, shape, slots);
+  mvn_block_row<T, kActivates, kParameters>(args, shape, slots);
 }
 
 }  // namespace cudml::cuda

@@ -10,9 +10,9 @@ void mvn_on_blocks(const MvnPlan& plan, const Choice& choice, const MvnPointers&
   const bool is_shared = MvnKernel(choice.kernel) == MvnKernel::shared;
   Geometry geometry = choice.geometry;
   if (!is_shared && !shape.is_staged()) geometry.shared_bytes = 0;
-  visit_mvn(plan, [&]<class T, bool kActivates, bool kVaries>() {
-    const auto kernel = is_shared ? mvn_shared_kernel<T, kActivates, kVaries>
-                                  : mvn_block_kernel<T, kActivates, kVaries>;
+  visit_mvn_rows(plan, shape, [&]<class T, bool kActivates, RowParameters kParameters>() {
+    const auto kernel = is_shared ? mvn_shared_kernel<T, kActivates, kParameters>
+                                  : mvn_block_kernel<T, kActivates, kParameters>;
     launch(choice.name, kernel, geometry, target, MvnArgs<T>(plan, p), shape);
   });
 }

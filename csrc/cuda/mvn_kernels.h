@@ -28,6 +28,8 @@ inline constexpr int64_t kMvnAccess = 16;
 inline constexpr int kMvnRowsSlots16 = 2, kMvnRowsSlots32 = 4;  // by bits of an element
 inline constexpr int kMvnRowsBatchSlots = 4;  // of all the rows that a thread has in flight
 inline constexpr int kMvnWarpSlots = 8, kMvnBlockSlots = 8;
+/// Accesses whose scale and bias are fetched together.
+inline constexpr int kMvnParameterSlots = 4;
 inline constexpr int kMvnRowsThreads = 128, kMvnWarpThreads = 128;
 inline constexpr int kMvnMostBlockThreads = 512, kMvnSharedThreads = 512;
 inline constexpr int64_t kMvnMostShortRow = 512;  // elements

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/launch.cuh"
-#include "cuda/mvn_args.cuh"
+#include "cuda/mvn_row_parts.cuh"
 
 namespace cudml::cuda {
 
@@ -32,24 +32,33 @@ inline Geometry with_blocks(const Geometry& geometry, int64_t blocks) {
   return step;
 }
 
-/// Whether scale or bias change inside a group.
-inline bool varies_in_group(const MvnPlan& plan) {
+/// How scale and bias stand to the rows of a plan.
+template <class T>
+RowParameters row_parameters(const MvnPlan& plan, const MvnRowShape& shape) {
   bool varies = false;
   for (int d = 0; d < plan.reduced_rank; ++d)
     varies |= plan.reduced[d].scale != 0 || plan.reduced[d].bias != 0;
-  return varies;
+  if (!varies) return RowParameters::same;
+  const bool is_scale_packed =
+      !plan.has_scale || (shape.scale.is_linear && plan.scale_dtype == dtype_of<T>);
+  const bool is_bias_packed =
+      !plan.has_bias || (shape.bias.is_linear && plan.bias_dtype == dtype_of<T>);
+  return is_scale_packed && is_bias_packed ? RowParameters::packed : RowParameters::any;
 }
 
-/// Calls fn.operator()<T, kActivates, kVaries>() as the plan has it.
+/// Calls fn.operator()<T, kActivates, kParameters>() as the plan has it. Where parameters stand
+/// anyhow an activation is looked at in any case: a branch more is nothing there.
 template <class Fn>
-void visit_mvn(const MvnPlan& plan, const Fn& fn) {
+void visit_mvn_rows(const MvnPlan& plan, const MvnRowShape& shape, const Fn& fn) {
+  using enum RowParameters;
   const bool activates = plan.activation.kind != ActivationKind::identity;
-  const bool varies = varies_in_group(plan);
   visit(plan.dtype, MvnTileTypes{}, [&]<class T>() {
-    if (activates && varies) return fn.template operator()<T, true, true>();
-    if (activates) return fn.template operator()<T, true, false>();
-    if (varies) return fn.template operator()<T, false, true>();
-    return fn.template operator()<T, false, false>();
+    const RowParameters parameters = row_parameters<T>(plan, shape);
+    if (parameters == any) return fn.template operator()<T, true, any>();
+    if (activates && parameters == packed) return fn.template operator()<T, true, packed>();
+    if (activates) return fn.template operator()<T, true, same>();
+    if (parameters == packed) return fn.template operator()<T, false, packed>();
+    return fn.template operator()<T, false, same>();
   });
 }
 

@@ -57,6 +57,19 @@ inline MvnRowShape::MvnRowShape(const MvnPlan& plan, const MvnPointers& p)
       scale(mvn_row_strides(plan, &MvnAxis::scale, p.scale)),
       bias(mvn_row_strides(plan, &MvnAxis::bias, p.bias)) {}
 
+/// How scale and bias stand to the elements of a row.
+enum class RowParameters : uint8_t {
+  same,    // one of each for the row
+  packed,  // stored as x is and next to each other as x's elements are, or absent
+  any,
+};
+
+/// Scale and bias of some accesses, fetched before any of them is needed.
+template <int kN>
+struct ParameterSlots {
+  Carrier scale[kN], bias[kN];
+};
+
 /// Scale or bias of one access where no vector holds them. Not inlined: it would be copied for each
 /// of a thread's accesses.
 template <class T, class A = Acc<T>>
@@ -73,8 +86,8 @@ __device__ __noinline__ Values<A, kVector<A>> load_apart(Parameter<T> p, int64_t
   return values;
 }
 
-/// One thread's view of one row: with kVaries scale or bias change along it.
-template <class T, bool kActivates, bool kVaries>
+/// One thread's view of one row.
+template <class T, bool kActivates, RowParameters kParameters>
 struct MvnRow {
   using A = Acc<T>;
   static constexpr int kN = kVector<T>;
@@ -101,7 +114,7 @@ struct MvnRow {
 
   /// Must precede results.
   __device__ __forceinline__ void fetch_operands() {
-    if (kVaries || !exists) return;
+    if (kParameters != RowParameters::same || !exists) return;
     scale = args.scale.at(group.scale);
     bias = args.bias.at(group.bias);
   }
@@ -140,15 +153,36 @@ struct MvnRow {
     return reinterpret_cast<Slot*>(args.y + group.y);
   }
 
-  __device__ __forceinline__ Slot result(const Slot& x, uint32_t k, const Normalizer<A>& n) const {
+  /// Writes kCount accesses from the thread's s-th on, which are x[0], x[1] …
+  template <int kCount>
+  __device__ __forceinline__ void write(Slot* to, const Slot* x, uint32_t s,
+                                        const Normalizer<A>& n) const {
+    ParameterSlots<kCount> parameters;
+    if constexpr (kParameters == RowParameters::packed) {
+      fetch_ahead(args.scale, group.scale, s, parameters.scale);
+      fetch_ahead(args.bias, group.bias, s, parameters.bias);
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (slot(s + i) < slots)
+        to[slot(s + i)] = result(x[i], slot(s + i), n, parameters.scale[i], parameters.bias[i]);
+  }
+
+  __device__ __forceinline__ Slot result(const Slot& x, uint32_t k, const Normalizer<A>& n,
+                                         const Carrier& scales, const Carrier& biases) const {
     A v[kN];
     widen(x, v);
 #pragma unroll
     for (int e = 0; e < kN; ++e) v[e] = n(v[e]);
-    if constexpr (kVaries) {
+    if constexpr (kParameters != RowParameters::same) {
       A s[kN], b[kN];
-      fetch_slot(args.scale, shape.scale, group.scale, k * kN, s);
-      fetch_slot(args.bias, shape.bias, group.bias, k * kN, b);
+      if constexpr (kParameters == RowParameters::packed) {
+        widen(unpacked<T>(scales), s);
+        widen(unpacked<T>(biases), b);
+      } else {
+        fetch_slot(args.scale, shape.scale, group.scale, k * kN, s);
+        fetch_slot(args.bias, shape.bias, group.bias, k * kN, b);
+      }
 #pragma unroll
       for (int e = 0; e < kN; ++e) v[e] = v[e] * s[e] + b[e];
     } else {
@@ -162,7 +196,7 @@ struct MvnRow {
   /// The single element at position i.
   __device__ __forceinline__ void store(T x, uint32_t i, const Normalizer<A>& n) const {
     A v[1] = {n(load_as_acc(x))};
-    if constexpr (kVaries)
+    if constexpr (kParameters != RowParameters::same)
       v[0] = v[0] * args.scale.at(group.scale + shape.offset(shape.scale, i)) +
              args.bias.at(group.bias + shape.offset(shape.bias, i));
     else
@@ -172,6 +206,24 @@ struct MvnRow {
   }
 
  private:
+  /// A packed parameter's values for kCount accesses from the thread's s-th on.
+  template <int kCount>
+  __device__ __forceinline__ void fetch_ahead(const Parameter<T>& p, int64_t base, uint32_t s,
+                                              Carrier (&out)[kCount]) const {
+    if (!p.data) {
+      A absent[kN];
+#pragma unroll
+      for (int e = 0; e < kN; ++e) absent[e] = p.absent;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) out[i] = std::bit_cast<Carrier>(narrow<T>(absent));
+      return;
+    }
+    const auto* from = reinterpret_cast<const Carrier*>(static_cast<const T*>(p.data) + base);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (slot(s + i) < slots) out[i] = from[slot(s + i)];
+  }
+
   /// The parameter's values for the access that begins at position i.
   __device__ __forceinline__ void fetch_slot(const Parameter<T>& p, const MvnRowStrides& strides,
                                              int64_t base, uint32_t i, A (&out)[kN]) const {

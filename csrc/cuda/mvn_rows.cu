@@ -10,16 +10,16 @@ void mvn_on_warps(const MvnPlan& plan, const Choice& choice, const MvnPointers& 
   const bool is_short = MvnKernel(choice.kernel) == MvnKernel::rows;
   Geometry geometry = choice.geometry;
   if (!shape.is_staged()) geometry.shared_bytes = 0;
-  visit_mvn(plan, [&]<class T, bool kActivates, bool kVaries>() {
+  visit_mvn_rows(plan, shape, [&]<class T, bool kActivates, RowParameters kParameters>() {
     constexpr int kSlots = sizeof(T) == 2 ? kMvnRowsSlots16 : kMvnRowsSlots32;
     constexpr int kBatch = kMvnRowsBatchSlots / kSlots;
     const auto run = [&](auto kernel, int lanes) {
       launch(choice.name, kernel, geometry, target, MvnArgs<T>(plan, p), shape, lanes);
     };
     if (is_short)
-      run(mvn_warp_kernel<T, kSlots, kBatch, kActivates, kVaries>, mvn_row_lanes(plan));
+      run(mvn_warp_kernel<T, kSlots, kBatch, kActivates, kParameters>, mvn_row_lanes(plan));
     else
-      run(mvn_warp_kernel<T, kMvnWarpSlots, 1, kActivates, kVaries>, 32);
+      run(mvn_warp_kernel<T, kMvnWarpSlots, 1, kActivates, kParameters>, 32);
   });
 }
 

@@ -8,10 +8,10 @@ namespace cudml::cuda {
 
 /// The rows of one lane: every `lanes` neighbouring lanes share kBatch rows, of up to
 /// lanes * kSlots accesses.
-template <class T, int kSlots, int kBatch, bool kActivates, bool kVaries>
+template <class T, int kSlots, int kBatch, bool kActivates, RowParameters kParameters>
 struct MvnWarpRows {
   using A = Acc<T>;
-  using Row = MvnRow<T, kActivates, kVaries>;
+  using Row = MvnRow<T, kActivates, kParameters>;
 
   const MvnArgs<T>& args;
   const MvnRowShape& shape;
@@ -107,9 +107,10 @@ struct MvnWarpRows {
       Row r = row(b);
       r.fetch_operands();
       RowSlot<T>* to = shape.y.is_linear ? r.y_slots() : stage(b);
+      constexpr int kTogether = kSlots < kMvnParameterSlots ? kSlots : kMvnParameterSlots;
 #pragma unroll
-      for (int s = 0; s < kSlots; ++s)
-        if (r.slot(s) < r.slots) to[r.slot(s)] = r.result(slot[b][s], r.slot(s), n);
+      for (int s = 0; s < kSlots; s += kTogether)
+        r.template write<kTogether>(to, slot[b] + s, uint32_t(s), n);
       if (r.has_tail()) r.store(tail[b], r.tail(), n);
     }
     if (shape.y.is_linear) return;
@@ -119,11 +120,11 @@ struct MvnWarpRows {
   }
 };
 
-template <class T, int kSlots, int kBatch, bool kActivates, bool kVaries>
+template <class T, int kSlots, int kBatch, bool kActivates, RowParameters kParameters>
 __global__ __launch_bounds__(kMvnWarpThreads) void mvn_warp_kernel(const MvnArgs<T> args,
                                                                    const MvnRowShape shape,
                                                                    int lanes) {
-  MvnWarpRows<T, kSlots, kBatch, kActivates, kVaries> rows(args, shape, uint32_t(lanes));
+  MvnWarpRows<T, kSlots, kBatch, kActivates, kParameters> rows(args, shape, uint32_t(lanes));
   rows.read();
   Normalizer<Acc<T>> normalizer;
   if (args.has_statistics()) normalizer = rows.normalizer();

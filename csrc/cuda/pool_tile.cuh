@@ -31,28 +31,38 @@ template <class T, class Tile>
 struct TileRows {
   T v[Tile::kInH][Tile::kInW];
 
-  /// Loads rows of which at least the bodies lie inside, in vectors of kN.
+  /// Loads rows of which at least the bodies lie inside, in vectors of kN: all of them are on their
+  /// way before one is taken apart.
   template <int kLead, int kN>
   __device__ __forceinline__ void load(const T* plane, int32_t step, int32_t ih, int32_t iw,
                                        int32_t in_h, int32_t in_w, T filler) {
+    using Part = CarrierOf<int(kN * sizeof(T))>;
+    Vector<T, kN> fillers;
+#pragma unroll
+    for (int j = 0; j < kN; ++j) fillers.v[j] = filler;
+    Part body[Tile::kInH][Tile::kBody / kN];
 #pragma unroll
     for (int r = 0; r < Tile::kInH; ++r) {
       const bool is_real = uint32_t(ih + r) < uint32_t(in_h);
       const T* row = plane + int64_t{ih + r} * step + iw;
 #pragma unroll
+      for (int i = 0; i < Tile::kBody / kN; ++i) {
+        body[r][i] = std::bit_cast<Part>(fillers);
+        if (is_real) body[r][i] = reinterpret_cast<const Part*>(row + kLead)[i];
+      }
+#pragma unroll
       for (int i = 0; i < Tile::kInW; ++i)
         if (i < kLead || i >= kLead + Tile::kBody)
           v[r][i] = is_real && uint32_t(iw + i) < uint32_t(in_w) ? row[i] : filler;
+    }
+#pragma unroll
+    for (int r = 0; r < Tile::kInH; ++r)
 #pragma unroll
       for (int i = 0; i < Tile::kBody; i += kN) {
-        Vector<T, kN> taps;
-#pragma unroll
-        for (int j = 0; j < kN; ++j) taps.v[j] = filler;
-        if (is_real) taps = load_vector<kN>(row + kLead + i);
+        const auto taps = unpacked<T>(body[r][i / kN]);
 #pragma unroll
         for (int j = 0; j < kN; ++j) v[r][kLead + i + j] = taps.v[j];
       }
-    }
   }
 
   /// Loads rows of which any part may lie outside.

@@ -3,6 +3,9 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
+#include <tuple>
+
 #include "core/scalar.h"
 
 namespace cudml::cuda {
@@ -17,6 +20,19 @@ struct alignas(sizeof(T) * kN) Vector {
 /// How many elements of T 16 bytes hold.
 template <class T>
 inline constexpr int kVector = 16 / int(sizeof(T));
+
+/// The registers of a vector that is on its way. Elements of sixteen bits would be taken apart at
+/// the next branch, which waits for them; whole registers are not looked into until they are
+/// needed.
+template <int kBytes>
+using CarrierOf = std::tuple_element_t<std::countr_zero(unsigned(kBytes)),
+                                       std::tuple<uint8_t, uint16_t, uint32_t, uint2, uint4>>;
+using Carrier = CarrierOf<16>;
+
+template <class T, class C>
+__device__ __forceinline__ Vector<T, int(sizeof(C) / sizeof(T))> unpacked(const C& carrier) {
+  return std::bit_cast<Vector<T, int(sizeof(C) / sizeof(T))>>(carrier);
+}
 
 /// Address p must be a multiple of the vector's size.
 template <int kN, class T>

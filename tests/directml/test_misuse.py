@@ -77,7 +77,7 @@ BINDINGS = [
     ("input unbound", POOL + "InputTensor is not bound; it must be a BUFFER of at least 128 bytes"),
     ("input as an array", POOL + "InputTensor is bound to a BUFFER_ARRAY; it must be a BUFFER"),
     ("array without bindings", INPUTS + "bindings[0].Bindings is null; it must point to 3"),
-    ("endless array", INPUTS + "bindings[0].BindingCount is 4294967295; it must be at most 3"),
+    ("endless array", INPUTS + "bindings[0].BindingCount is 4294967295; it must be at most 9"),
     ("endless bindings", POOL + "bindingCount is 4294967295; it must be 1, the number of inputs"),
     ("too few bytes", POOL + "InputTensor is bound to 124 bytes; there must be at least 128"),
     ("odd offset", INPUTS + "bindings[0].Offset is 8; Buffer->Data + Offset must be a multiple of"),
