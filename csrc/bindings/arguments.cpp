@@ -10,99 +10,11 @@
 #include <vector>
 
 #include "bindings/imported.h"
+#include "bindings/objects.h"
 #include "bindings/text.h"
 #include "ops/activation.h"
 
 namespace cudml::bindings {
-namespace {
-
-/// Something of NumPy's, kept for the life of the process.
-py::handle from_numpy(const char* name) {
-  return py::object(py::module_::import("numpy").attr(name)).release();
-}
-
-bool is_bool(py::handle object) {
-  if (PyBool_Check(object.ptr())) return true;
-  if (PyLong_CheckExact(object.ptr()) || PyFloat_CheckExact(object.ptr())) return false;
-  static const py::handle type = from_numpy("bool_");
-  return py::isinstance(object, type);
-}
-
-/// Whether a str is exactly this ASCII text.
-bool is_ascii(py::handle text, const char* ascii) {
-  return PyUnicode_CompareWithASCIIString(text.ptr(), ascii) == 0;
-}
-
-/// NumPy's complex scalars, which would drop their imaginary part when asked for a float.
-bool is_complex(py::handle object) {
-  static const py::handle type = from_numpy("complexfloating");
-  return py::isinstance(object, type);
-}
-
-/// Sequences of characters and raw bytes, which nobody means as numbers.
-bool is_text(py::handle object) {
-  return PyUnicode_Check(object.ptr()) || PyBytes_Check(object.ptr()) ||
-         PyByteArray_Check(object.ptr()) || PyMemoryView_Check(object.ptr());
-}
-
-/// Whether float() would ask the object itself: of buffers it reads the bytes as digits.
-bool is_number(py::handle object) {
-  const PyNumberMethods* methods = Py_TYPE(object.ptr())->tp_as_number;
-  return methods && (methods->nb_float || methods->nb_index);
-}
-
-/// An ndarray has __index__ whatever its rank, so a length decides.
-bool is_sequence(py::handle object) {
-  if (!PySequence_Check(object.ptr()) || is_text(object)) return false;
-  if (!PyIndex_Check(object.ptr()) || PySequence_Size(object.ptr()) >= 0) return true;
-  const bool is_long = PyErr_ExceptionMatches(PyExc_OverflowError);
-  forget_exception();
-  return is_long;
-}
-
-/// Calls a C API function that returns a new reference; a Python error becomes an empty object.
-py::object or_nothing(PyObject* result) {
-  if (!result) forget_exception();
-  return py::reinterpret_steal<py::object>(result);
-}
-
-/// How many entries a sequence says it has, which may be more than fit into memory; as many as
-/// there are addresses where they are more than these.
-Py_ssize_t length_of(py::handle sequence) {
-  const Py_ssize_t length = PySequence_Size(sequence.ptr());
-  if (length >= 0) return length;
-  if (!PyErr_ExceptionMatches(PyExc_OverflowError)) throw py::error_already_set();
-  PyErr_Clear();
-  return PY_SSIZE_T_MAX;
-}
-
-/// A private copy: the caller's list may change while __index__ runs. A tuple cannot.
-py::tuple copy_of(py::handle sequence, Py_ssize_t length) {
-  if (PyTuple_CheckExact(sequence.ptr())) return py::reinterpret_borrow<py::tuple>(sequence);
-  py::tuple copy(length);
-  for (Py_ssize_t i = 0; i < length; ++i) {
-    PyObject* entry = PySequence_GetItem(sequence.ptr(), i);
-    if (!entry) throw py::error_already_set();
-    PyTuple_SET_ITEM(copy.ptr(), i, entry);
-  }
-  return copy;
-}
-
-/// __index__ of anything but a bool; an empty object where there is none.
-py::object index_of(py::handle object) {
-  if (is_bool(object) || !PyIndex_Check(object.ptr())) return {};
-  return py::reinterpret_steal<py::object>([&] {
-    PyObject* index = PyNumber_Index(object.ptr());
-    if (!index && PyErr_ExceptionMatches(PyExc_TypeError))
-      PyErr_Clear();
-    else if (!index)
-      throw py::error_already_set();  // raised by the caller's own __index__
-    return index;
-  }());
-}
-
-}  // namespace
-
 std::ostream& operator<<(std::ostream& out, const FieldName& field) {
   out << field.name;
   return field.index < 0 ? out : out << '[' << field.index << ']';
@@ -239,17 +151,68 @@ bool is_of_torch(py::handle object, Dtype dtype) {
 
 }  // namespace
 
-Dtype index_dtype(const char* op, py::handle object) {
-  constexpr Dtype kPermitted[] = {Dtype::uint32, Dtype::uint64, Dtype::int64};
+namespace {
+
+/// One of some element types, given as a name or as a dtype of NumPy's or torch's.
+std::optional<Dtype> one_of(py::handle object, std::initializer_list<Dtype> permitted) {
   if (PyUnicode_Check(object.ptr()))
-    for (const Dtype permitted : kPermitted)
-      if (is_ascii(object, name_of(permitted))) return permitted;
+    for (const Dtype dtype : permitted)
+      if (is_ascii(object, name_of(dtype))) return dtype;
+  if (object.is_none()) return std::nullopt;  // NumPy reads it as float64
   static const py::handle numpy = from_numpy("dtype");
   const py::object dtype = or_nothing(PyObject_CallOneArg(numpy.ptr(), object.ptr()));
   const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt;
-  for (const Dtype permitted : kPermitted)
-    if (known ? *known == permitted : is_of_torch(object, permitted)) return permitted;
+  for (const Dtype each : permitted)
+    if (known ? *known == each : is_of_torch(object, each)) return each;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Dtype index_dtype(const char* op, py::handle object) {
+  if (const auto dtype = one_of(object, {Dtype::uint32, Dtype::uint64, Dtype::int64}))
+    return *dtype;
   refuse_type(op, ": index_dtype is ", text_of(object), "; it must be uint32, uint64 or int64");
+}
+
+Dtype wide_dtype(const char* op, py::handle object) {
+  if (const auto dtype = one_of(object, {Dtype::float32, Dtype::float64})) return *dtype;
+  refuse_type(op, ": DataType is ", text_of(object), "; it must be float32 or float64");
+}
+
+py::tuple entries_of(const char* op, const char* name, py::handle object, int count,
+                     const char* what) {
+  const bool is_one = (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) &&
+                      PySequence_Fast_GET_SIZE(object.ptr()) == count;
+  check_type(is_one, op, ": ", name, " is ", text_of(object), " (", type_name(object),
+             "); it must be a tuple or list of ", count, ", ", what);
+  py::tuple entries(count);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    entries[size_t(i)] = py::reinterpret_borrow<py::object>(PySequence_Fast_ITEMS(object.ptr())[i]);
+  return entries;
+}
+
+std::array<bool, 3> gradients_named(const char* op, py::handle object) {
+  constexpr const char* kNames[] = {"x", "scale", "bias"};
+  constexpr const char* kRule = "; it must be a sequence of \"x\", \"scale\" and \"bias\"";
+  check_type(is_sequence(object), op, ": outputs is ", text_of(object), " (", type_name(object),
+             ")", kRule);
+  const Py_ssize_t length = length_of(object);
+  check(length >= 1 && length <= 3, op, ": outputs has ", length,
+        " entries; it must name one at least, and each once");
+  std::array<bool, 3> named{};
+  const py::tuple entries = copy_of(object, length);
+  for (const py::handle entry : entries) {
+    check_type(py::isinstance<py::str>(entry), op, ": outputs has ", text_of(entry), " (",
+               type_name(entry), ") in it", kRule);
+    int found = -1;
+    for (int i = 0; i < 3; ++i)
+      if (is_ascii(entry, kNames[i])) found = i;
+    check(found >= 0 && !named[size_t(std::max(found, 0))], op, ": outputs has ", text_of(entry),
+          " in it", found < 0 ? kRule : " twice; each may be named once only");
+    named[size_t(found)] = true;
+  }
+  return named;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <array>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -68,6 +69,16 @@ void set_output_sizes(PoolDesc& desc, py::handle output_sizes);
 
 /// uint32, uint64 or int64, given as a name or a dtype.
 Dtype index_dtype(const char* op, py::handle object);
+
+/// float32 or float64, of statistics and sums, given as a name or a dtype.
+Dtype wide_dtype(const char* op, py::handle object);
+
+/// The entries of a tuple or list of so many, as the argument `name` must be; `what` says of what.
+py::tuple entries_of(const char* op, const char* name, py::handle object, int count,
+                     const char* what);
+
+/// Which of "x", "scale" and "bias" a sequence names, each at most once and one at least.
+std::array<bool, 3> gradients_named(const char* op, py::handle object);
 
 /// A mode's name for all dimensions, or a list or tuple with one per dimension.
 void set_modes(PadDesc& desc, py::handle mode, int rank);

@@ -30,7 +30,7 @@ py::list listed(auto ways) {
   return result;
 }
 
-enum class Family { none, pool, winners, max_pool_grad, average_pool_grad, pad, mvn };
+enum class Family { none, pool, winners, max_pool_grad, average_pool_grad, pad, mvn, mvn_grad };
 
 Family family_named(const std::string& name) {
   const auto is = [&](auto... names) { return ((name == names) || ...); };
@@ -40,6 +40,8 @@ Family family_named(const std::string& name) {
   if (is("average_pool_grad", "average_pooling_grad")) return Family::average_pool_grad;
   if (is("pad", "padding")) return Family::pad;
   if (is("mvn", "mean_variance_normalization")) return Family::mvn;
+  if (is("mvn_grad", "mean_variance_normalization_grad", "normalize_grad_sums", "normalize_grad"))
+    return Family::mvn_grad;
   return Family::none;
 }
 
@@ -49,6 +51,7 @@ py::list kernels_of(Family family) {
     case Family::average_pool_grad: return listed(cuda::average_pool_grad_kernels());
     case Family::pad: return listed(cuda::pad_kernels());
     case Family::mvn: return listed(cuda::mvn_kernels());
+    case Family::mvn_grad: return listed(cuda::mvn_grad_kernels());
     default: return listed(cuda::pool_kernels());  // values and winners are of one kernel
   }
 }
@@ -61,6 +64,7 @@ py::list paths_of(Family family) {
     case Family::average_pool_grad: return listed(paths.average_pool_grad());
     case Family::pad: return listed(paths.pad());
     case Family::mvn: return listed(paths.mvn());
+    case Family::mvn_grad: return listed(paths.mvn_grad());
     default: return listed(paths.pool());
   }
 }
@@ -108,10 +112,9 @@ py::list kernels(const py::object& family, const py::object& device) {
   check(where == "cuda" || where == "cpu", "kernels: device is ", text_of(device),
         "; it must be \"cuda\" or \"cpu\"");
   const Family found = family_named(utf8(family));
-  check(
-      found != Family::none, "kernels: family is ", text_of(family),
-      "; it must be an operator's name or pool, winners, max_pool_grad, average_pool_grad, pad or "
-      "mvn");
+  check(found != Family::none, "kernels: family is ", text_of(family),
+        "; it must be an operator's name or pool, winners, max_pool_grad, average_pool_grad, pad, "
+        "mvn or mvn_grad");
   return where == "cpu" ? paths_of(found) : kernels_of(found);
 }
 

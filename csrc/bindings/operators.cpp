@@ -9,6 +9,7 @@
 #include "bindings/call.h"
 #include "bindings/explain.h"
 #include "bindings/invocation.h"
+#include "bindings/normalization_grad.h"
 #include "bindings/raise.h"
 #include "bindings/text.h"
 
@@ -256,6 +257,9 @@ void for_each_operator(Visitor&& visit) {
   visit(Operator<"lp_pooling", &lp_pooling>());
   visit(Operator<"padding", &padding>());
   visit(Operator<"mean_variance_normalization", &mean_variance_normalization>());
+  visit(Operator<"mean_variance_normalization_grad", &mean_variance_normalization_grad>());
+  visit(Operator<"normalize_grad_sums", &normalize_grad_sums>());
+  visit(Operator<"normalize_grad", &normalize_grad>());
 }
 
 /// All arguments of the operator's function, in its order, follow the device.

@@ -50,6 +50,12 @@ PlanKey& PlanKey::add(const MvnDesc& desc) {
   return add(desc.axes).add(desc.epsilon).add(desc.activation.a).add(desc.activation.b);
 }
 
+PlanKey& PlanKey::add(const MvnGradDesc& desc) {
+  add(uint64_t(desc.activation.kind) << 8 | uint64_t(desc.sum_dtype) << 2 |
+      uint64_t(desc.use_mean) << 1 | uint64_t(desc.use_variance));
+  return add(desc.axes).add(desc.epsilon).add(desc.activation.a).add(desc.activation.b);
+}
+
 bool PlanKey::operator==(const PlanKey& other) const {
   return count_ == other.count_ &&
          std::memcmp(words_.data(), other.words_.data(), count_ * sizeof words_[0]) == 0;

@@ -26,6 +26,7 @@ class PlanKey {
   PlanKey& add(const PoolGradDesc& desc);
   PlanKey& add(const PadDesc& desc, int rank);
   PlanKey& add(const MvnDesc& desc);
+  PlanKey& add(const MvnGradDesc& desc);
 
   bool operator==(const PlanKey& other) const;
   uint64_t hash() const;

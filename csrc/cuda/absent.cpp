@@ -49,5 +49,6 @@ void mvn(const MvnPlan&, const Choice&, const void*, const void*, const void*, v
          const Target&) {
   refuse_cuda();
 }
+void mvn_grad(const MvnGradPlan&, const Choice&, const Operands&, const Target&) { refuse_cuda(); }
 
 }  // namespace cudml::cuda

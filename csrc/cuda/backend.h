@@ -1,6 +1,7 @@
 // The CUDA back end: one function per family. All work is enqueued on a stream; nothing waits.
 #pragma once
 
+#include "core/operands.h"
 #include "cuda/choose.h"
 #include "cuda/device.h"
 
@@ -26,6 +27,8 @@ void average_pool_grad(const PoolGradPlan& plan, const Choice& choice, const voi
 void pad(const PadPlan& plan, const Choice& choice, const void* x, void* y, const Target& target);
 void mvn(const MvnPlan& plan, const Choice& choice, const void* x, const void* scale,
          const void* bias, void* y, const Target& target);
+void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& operands,
+              const Target& target);
 
 /// The facts of a GPU in this machine, asked once. Throws Error where there is none.
 Situation situation_of_device(int device);

@@ -15,6 +15,7 @@ Kernels<PoolGradPlan> kernels_for(const PoolGradPlan& plan) {
 }
 Kernels<PadPlan> kernels_for(const PadPlan&) { return pad_kernels(); }
 Kernels<MvnPlan> kernels_for(const MvnPlan&) { return mvn_kernels(); }
+Kernels<MvnGradPlan> kernels_for(const MvnGradPlan&) { return mvn_grad_kernels(); }
 
 struct Architecture {
   const char* name;
@@ -34,7 +35,7 @@ constexpr Architecture kArchitectures[] = {
 
 std::string kernel_names() {
   return choose::names_of(pool_kernels(), max_pool_grad_kernels(), average_pool_grad_kernels(),
-                          pad_kernels(), mvn_kernels());
+                          pad_kernels(), mvn_kernels(), mvn_grad_kernels());
 }
 
 // Where a batch or a kept dimension is empty, predicates and geometries would divide by its size.

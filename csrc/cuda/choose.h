@@ -50,6 +50,7 @@ Kernels<PoolGradPlan> max_pool_grad_kernels();
 Kernels<PoolGradPlan> average_pool_grad_kernels();
 Kernels<PadPlan> pad_kernels();
 Kernels<MvnPlan> mvn_kernels();
+Kernels<MvnGradPlan> mvn_grad_kernels();
 
 /// A kernel for a plan: its place in the list and how it is launched.
 struct Choice {

@@ -28,6 +28,9 @@ double elements(const PoolGradPlan& plan) {
 }
 double elements(const PadPlan& plan) { return double(plan.compulsory_bytes()) / plan.item_size; }
 double elements(const MvnPlan& plan) { return 8 * double(plan.groups) * double(plan.group_size); }
+double elements(const MvnGradPlan& plan) {
+  return 16 * double(plan.cells) * double(plan.cell_size);
+}
 
 void run_cuda(const PoolPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
@@ -50,6 +53,11 @@ void run_cuda(const PadPlan& plan, const cuda::Choice& choice, const Operands& o
 void run_cuda(const MvnPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
   cuda::mvn(plan, choice, o.inputs[0], o.inputs[1], o.inputs[2], o.outputs[0], target);
+}
+
+void run_cuda(const MvnGradPlan& plan, const cuda::Choice& choice, const Operands& o,
+              const cuda::Target& target) {
+  cuda::mvn_grad(plan, choice, o, target);
 }
 
 /// Holds a program's working memory while its work is enqueued; none where no bytes are needed.

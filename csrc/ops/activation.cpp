@@ -97,7 +97,7 @@ Activation make_activation(const char* op, std::string_view name,
   return {info->kind, values[0], values[1]};
 }
 
-void check_activation(const char* op, Activation& activation, Dtype dtype) {
+void check_parameters(const char* op, Activation& activation, Dtype dtype) {
   const ActivationInfo* info = find_activation(activation.kind);
   if (!info) return;
   double* values[2] = {&activation.a, &activation.b};
@@ -112,6 +112,10 @@ void check_activation(const char* op, Activation& activation, Dtype dtype) {
           "; it must be greater than 0");
   if (activation.kind == ActivationKind::celu)
     check(activation.a != 0, op, ": FusedActivation.Alpha is ", activation.a, "; it must not be 0");
+}
+
+void check_activation(const char* op, Activation& activation, Dtype dtype) {
+  check_parameters(op, activation, dtype);
   activation = simplified(activation);
 }
 

@@ -40,8 +40,11 @@ std::string snake_case(std::string_view camel_case);
 Activation make_activation(const char* op, std::string_view name,
                            const std::vector<std::pair<std::string, double>>& parameters);
 
-/// Rounds the parameters to FLOAT for data other than FLOAT64, refuses those the formula cannot
-/// take, and settles what a parameter of 0 times an infinite input is (D-ACT-7, D-ACT-16).
+/// Rounds the parameters to FLOAT for data other than FLOAT64 and refuses those the formula cannot
+/// take (D-ACT-7).
+void check_parameters(const char* op, Activation& activation, Dtype dtype);
+
+/// The same, and settles what a parameter of 0 times an infinite input is (D-ACT-16).
 void check_activation(const char* op, Activation& activation, Dtype dtype);
 
 }  // namespace cudml

@@ -2,76 +2,12 @@
 #include "ops/mvn.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "core/layout.h"
 #include "ops/activation.h"
+#include "ops/mvn_checks.h"
 
 namespace cudml {
 namespace {
-
-void check_input(const char* op, const TensorDesc& x) {
-  check_type(is_float(x.dtype), op, ": InputTensor.DataType is ", name_of(x.dtype),
-             "; it must be float32, float16, bfloat16 or float64");
-  check(x.rank() >= 1 && x.rank() <= kMaxRank, op, ": DimensionCount is ", x.rank(),
-        "; it must be between 1 and ", kMaxRank);
-  check_extent(op, "InputTensor", x);
-}
-
-/// Which dimensions are reduced.
-void check_axes(const MvnDesc& desc, const TensorDesc& x, bool (&reduced)[kMaxRank]) {
-  for (int i = 0; i < desc.axes.rank; ++i) {
-    const int64_t axis = desc.axes[i];
-    check(axis >= 0 && axis < x.rank(), desc.op, ": Axes[", i, "] is ", axis,
-          "; it must be between 0 and ", x.rank() - 1, " (InputTensor has ", x.rank(),
-          " dimensions)");
-    check(!reduced[axis], desc.op, ": Axes[", i, "] is ", axis,
-          "; every axis may be named once only");
-    check(x.sizes[int(axis)] > 0, desc.op, ": InputTensor.Sizes[", axis,
-          "] is 0; a dimension in Axes must not be empty");
-    reduced[axis] = true;
-  }
-}
-
-void check_parameter(const char* op, const char* field, const TensorDesc& x,
-                     const TensorDesc& parameter) {
-  const bool is_mixed = parameter.dtype == Dtype::float32 &&
-                        (x.dtype == Dtype::float16 || x.dtype == Dtype::bfloat16);
-  check_type(parameter.dtype == x.dtype || is_mixed, op, ": ", field, ".DataType is ",
-             name_of(parameter.dtype), "; it must be InputTensor's, ", name_of(x.dtype),
-             size_of(x.dtype) == 2 ? ", or float32" : "");
-  check(parameter.rank() == x.rank(), op, ": ", field, ".DimensionCount is ", parameter.rank(),
-        "; it must be InputTensor's, ", x.rank());
-  for (int d = 0; d < x.rank(); ++d)
-    check(parameter.sizes[d] == x.sizes[d] || parameter.sizes[d] == 1, op, ": ", field, ".Sizes[",
-          d, "] is ", parameter.sizes[d], "; it must be 1",
-          x.sizes[d] == 1 ? "" : join(" or ", x.sizes[d], ", InputTensor's size"));
-  check_extent(op, field, parameter);
-}
-
-void check_output(const char* op, const TensorDesc& x, const TensorDesc& y) {
-  check_type(y.dtype == x.dtype, op, ": OutputTensor.DataType is ", name_of(y.dtype),
-             "; it must be InputTensor's, ", name_of(x.dtype));
-  check(y.rank() == x.rank(), op, ": OutputTensor.Sizes are ", y.sizes, "; they must be ", x.sizes);
-  for (int d = 0; d < x.rank(); ++d)
-    check(y.sizes[d] == x.sizes[d], op, ": OutputTensor.Sizes[", d, "] is ", y.sizes[d],
-          "; it must be ", x.sizes[d]);
-  check_extent(op, "OutputTensor", y);
-  check_output_strides(op, "OutputTensor", y);
-}
-
-/// D-MVN-8, D-MVN-9.
-double checked_epsilon(const MvnDesc& desc, Dtype dtype) {
-  const double epsilon =
-      dtype == Dtype::float64 ? desc.epsilon : double(static_cast<float>(desc.epsilon));
-  check(std::isfinite(epsilon) && epsilon >= 0, desc.op, ": Epsilon is ", desc.epsilon,
-        "; it must be finite", dtype == Dtype::float64 ? "" : " as a FLOAT", " and not negative");
-  return epsilon;
-}
-
-int64_t broadcast_stride(const TensorDesc* parameter, int d) {
-  return parameter && parameter->sizes[d] > 1 ? parameter->strides[d] : 0;
-}
 
 /// Sorts by x's memory, fastest last, and joins neighbours that every tensor can walk as one.
 int collapse(MvnAxis* axes, int rank) {
@@ -99,14 +35,14 @@ int collapse(MvnAxis* axes, int rank) {
 
 MvnPlan make_plan(const MvnDesc& desc, const TensorDesc& x, const TensorDesc* scale,
                   const TensorDesc* bias, const TensorDesc& y) {
-  check_input(desc.op, x);
+  check_normalized(desc.op, x);
   bool reduced[kMaxRank] = {};
-  check_axes(desc, x, reduced);
+  check_axes(desc.op, desc.axes, x, false, reduced);
   MvnPlan plan;
   plan.dtype = plan.scale_dtype = plan.bias_dtype = x.dtype;
   plan.use_mean = desc.use_mean;
   plan.use_variance = desc.use_variance;
-  plan.epsilon = checked_epsilon(desc, x.dtype);
+  plan.epsilon = checked_epsilon(desc.op, desc.epsilon, x.dtype);
   plan.activation = desc.activation;
   check_activation(desc.op, plan.activation, x.dtype);
   if ((plan.has_scale = scale != nullptr)) {
@@ -117,7 +53,7 @@ MvnPlan make_plan(const MvnDesc& desc, const TensorDesc& x, const TensorDesc* sc
     check_parameter(desc.op, "BiasTensor", x, *bias);
     plan.bias_dtype = bias->dtype;
   }
-  check_output(desc.op, x, y);
+  check_result(desc.op, "OutputTensor", y, x.dtype, "InputTensor's", x.sizes);
   if (std::find(x.sizes.begin(), x.sizes.end(), 0) != x.sizes.end()) {
     plan.groups = 0;
     return plan;

@@ -4,15 +4,17 @@
 #include <variant>
 
 #include "ops/mvn.h"
+#include "ops/mvn_grad.h"
 #include "ops/pad.h"
 #include "ops/pool.h"
 #include "ops/pool_grad.h"
 
 /// Calls a macro with each type of plan.
-#define CUDML_PLANS(each) each(PoolPlan) each(PoolGradPlan) each(PadPlan) each(MvnPlan)
+#define CUDML_PLANS(each) \
+  each(PoolPlan) each(PoolGradPlan) each(PadPlan) each(MvnPlan) each(MvnGradPlan)
 
 namespace cudml {
 
-using Plan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan>;
+using Plan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan, MvnGradPlan>;
 
 }  // namespace cudml

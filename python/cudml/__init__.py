@@ -1,6 +1,6 @@
 """DirectML's pooling, padding and mean-variance normalization operators, on the CPU and on GPUs.
 
-The seven operators are functions of this module and take arrays where they lie: NumPy's, or those
+The operators are functions of this module and take arrays where they lie: NumPy's, or those
 of any library with DLPack or the CUDA array interface. `cudml.directml` and `cudml.Operator` follow
 DirectML's own path with versioned descriptors; `cudml.reference` states every operator in NumPy;
 `explain` says which kernel a call would run on.
@@ -17,6 +17,9 @@ from cudml._operators import (
     max_pooling,
     max_pooling_grad,
     mean_variance_normalization,
+    mean_variance_normalization_grad,
+    normalize_grad,
+    normalize_grad_sums,
     padding,
 )
 from cudml._threads import get_num_threads, set_num_threads
@@ -44,6 +47,9 @@ __all__ = [
     "max_pooling",
     "max_pooling_grad",
     "mean_variance_normalization",
+    "mean_variance_normalization_grad",
+    "normalize_grad",
+    "normalize_grad_sums",
     "padding",
     "set_num_threads",
 ]

@@ -100,6 +100,54 @@ def mean_variance_normalization(
     stream: Any,
     /,
 ) -> _ArrayT: ...
+def mean_variance_normalization_grad(
+    x: _ArrayT,
+    grad: Any,
+    scale: Any,
+    bias: Any,
+    axes: Any,
+    use_mean: Any,
+    use_variance: Any,
+    epsilon: Any,
+    activation: Any,
+    mean: Any,
+    variance: Any,
+    outputs: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> tuple[_ArrayT | None, _ArrayT | None, _ArrayT | None]: ...
+def normalize_grad_sums(
+    x: _ArrayT,
+    grad: Any,
+    mean: Any,
+    variance: Any,
+    scale: Any,
+    bias: Any,
+    axes: Any,
+    epsilon: Any,
+    activation: Any,
+    dtype: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> tuple[_ArrayT, _ArrayT]: ...
+def normalize_grad(
+    x: _ArrayT,
+    grad: Any,
+    mean: Any,
+    variance: Any,
+    scale: Any,
+    bias: Any,
+    count: Any,
+    sums: Any,
+    epsilon: Any,
+    activation: Any,
+    outputs: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> tuple[_ArrayT | None, _ArrayT | None, _ArrayT | None]: ...
 def explain(name: str, device: Any, /, *args: Any) -> Explanation: ...
 def kernels(family: Any, device: Any, /) -> list[tuple[str, tuple[str, ...], str]]: ...
 def build_info() -> dict[str, Any]: ...

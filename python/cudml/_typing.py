@@ -63,4 +63,9 @@ IndexDtype: TypeAlias = (
     | type[np.int64]
     | ForeignDtype
 )
+WideDtype: TypeAlias = (
+    Literal["float32", "float64"] | type[np.float32] | type[np.float64] | ForeignDtype
+)
+GradientName: TypeAlias = Literal["x", "scale", "bias"]
+Gradients: TypeAlias = tuple[ArrayT | None, ArrayT | None, ArrayT | None]
 Stream: TypeAlias = Any

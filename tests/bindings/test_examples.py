@@ -56,7 +56,11 @@ def test_example(backend, example, dtype):
     harness.check(example.op, **call)
     result = backend.call(example.op, **call)
     results = result if isinstance(result, tuple) else (result,)
-    for got, want in zip(map(backend.back, results), example.expected, strict=True):
+    for y, want in zip(results, example.expected, strict=True):
+        if want is None:
+            assert y is None
+            continue
+        got = backend.back(y)
         if got.dtype.name not in harness.FLOATS:
             lowest = np.iinfo(got.dtype).min
             np.testing.assert_array_equal(got, np.where(np.isneginf(want), lowest, want))

@@ -40,6 +40,19 @@ SIGNATURES = {
         "(x, scale=None, bias=None, *, axes, use_mean=True, use_variance=True, epsilon=1e-5, "
         "activation=None, out=None, stream=None)"
     ),
+    "mean_variance_normalization_grad": (
+        "(x, grad, scale=None, bias=None, *, axes, use_mean=True, use_variance=True, "
+        "epsilon=1e-5, activation=None, mean=None, variance=None, "
+        'outputs=("x", "scale", "bias"), out=None, stream=None)'
+    ),
+    "normalize_grad_sums": (
+        "(x, grad, mean, variance, scale=None, bias=None, *, axes, epsilon=1e-5, "
+        'activation=None, dtype="float64", out=None, stream=None)'
+    ),
+    "normalize_grad": (
+        "(x, grad, mean, variance, scale=None, bias=None, *, count=None, sums=None, "
+        'epsilon=1e-5, activation=None, outputs=("x", "scale", "bias"), out=None, stream=None)'
+    ),
 }
 # What the reference has before there is an operator; `out` and `stream` are the operators' own.
 AHEAD = {
@@ -47,22 +60,9 @@ AHEAD = {
         "(x, y, grad, window_size, strides=1, start_padding=0, end_padding=0, dilations=1, *, p=2)"
     ),
     "padding_grad": '(grad, input_sizes, start_padding, end_padding, *, mode="constant")',
-    "mean_variance_normalization_grad": (
-        "(x, grad, scale=None, bias=None, *, axes, use_mean=True, use_variance=True, "
-        "epsilon=1e-5, activation=None, mean=None, variance=None, "
-        'outputs=("x", "scale", "bias"))'
-    ),
     "normalization_statistics": '(x, *, axes, use_mean=True, dtype="float64")',
     "merge_statistics": "(a, b)",
     "normalize": ("(x, mean, variance, scale=None, bias=None, *, epsilon=1e-5, activation=None)"),
-    "normalize_grad_sums": (
-        "(x, grad, mean, variance, scale=None, bias=None, *, axes, epsilon=1e-5, "
-        'activation=None, dtype="float64")'
-    ),
-    "normalize_grad": (
-        "(x, grad, mean, variance, scale=None, bias=None, *, count=None, sums=None, "
-        'epsilon=1e-5, activation=None, outputs=("x", "scale", "bias"))'
-    ),
     "max_unpooling": "(x, indices, output_sizes)",
 }
 ARGUMENTS_AHEAD = {"mean_variance_normalization": ("return_statistics",)}

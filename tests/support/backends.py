@@ -25,8 +25,12 @@ OPERATORS = (
     "max_pooling",
     "max_pooling_grad",
     "mean_variance_normalization",
+    "mean_variance_normalization_grad",
+    "normalize_grad",
+    "normalize_grad_sums",
     "padding",
 )
+TUPLES = ("sums",)  # arguments that are tuples of arrays
 ARRAYS = ("x", "y", "grad", "indices", "scale", "bias", "mean", "variance", "count")
 EXACT = ("max_pooling", "padding")  # equal bits on every back end
 MOST_THREADS = 10_000  # of a call that the interpreter of kernels runs, by a rough estimate
@@ -75,7 +79,9 @@ class Backend:
         """Whether it is asked to run a call; some are too large for an interpreter."""
         if self.most_threads is None:
             return True
-        if op != "mean_variance_normalization":
+        if op in ("normalize_grad_sums", "normalize_grad"):
+            return call["x"].size <= self.most_threads
+        if not op.startswith("mean_variance_normalization"):
             return outputs <= self.most_threads
         x, axes = call["x"], call["axes"]
         axes = tuple(int(a) for a in (axes if np.iterable(axes) else (axes,)))
@@ -256,6 +262,19 @@ def _place(a: np.ndarray) -> tuple[Any, ...]:
     return a.ctypes.data, a.shape, a.strides, a.dtype.name
 
 
+def _entries(value: Any) -> list[Any]:
+    """The arrays of a tuple or list, or the one that a value is; None is none."""
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [a for a in values if a is not None]
+
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    """The function of an array, or of every one in a tuple; None stays."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_each(function, a) for a in value)
+    return None if value is None else function(value)
+
+
 def _transported(op: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The call on the CPU, which refuses what must be, and then on the current back end.
 
@@ -268,30 +287,30 @@ def _transported(op: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -
         call = inspect.signature(real).bind(*args, **kwargs).arguments
     except TypeError:
         return real(*args, **kwargs)
-    inputs = {k: call[k] for k in ARRAYS if call.get(k) is not None}
-    out = call.get("out")
-    outs = list(out) if isinstance(out, (tuple, list)) else [] if out is None else [out]
-    arrays = [*inputs.values(), *outs]
+    inputs = {k: call[k] for k in (*ARRAYS, *TUPLES) if call.get(k) is not None}
+    outs = _entries(call.get("out"))
+    arrays = [a for v in (*inputs.values(), outs) for a in _entries(v)]
     if not all(_is_movable(a) for a in arrays):
         left[backend.name] += 1
         return real(*args, **kwargs)
     places = {_place(a): a for a in arrays}
     moved = {place: backend.to(a) for place, a in places.items()}
     home = real(*args, **kwargs)
-    expected = [np.array(y) for y in (home if isinstance(home, (tuple, list)) else [home])]
+    expected = [np.array(y) for y in _entries(home)]
     if not backend.takes(op, call, sum(y.size for y in expected)):
         left[backend.name] += 1
         return home
-    sent = {**call, **{k: moved[_place(a)] for k, a in inputs.items()}}
-    if outs:
-        sent["out"] = [moved[_place(a)] for a in outs] if len(outs) > 1 else moved[_place(outs[0])]
+    sent = dict(call)
+    for k in (*inputs, *(["out"] if outs else [])):
+        sent[k] = _each(lambda a: moved[_place(a)], call[k])
     calls[backend.name] += 1
     result = real(**sent)
-    results = [backend.back(y) for y in (result if isinstance(result, (tuple, list)) else [result])]
-    same = exact_bits(op, results) == exact_bits(op, expected)
-    assert op not in EXACT or same, f"{op}: not the CPU's bits"
-    for a, got in zip(outs, results, strict=False):
+    results = _each(backend.back, result)
+    exact = op in EXACT
+    same = not exact or exact_bits(op, _entries(results)) == exact_bits(op, expected)
+    assert same, f"{op}: not the CPU's bits"
+    if not outs:
+        return results
+    for a, got in zip(_entries(home), _entries(results), strict=True):
         a[...] = got
-    if outs:
-        return home
-    return tuple(results) if isinstance(result, tuple) else results[0]
+    return home

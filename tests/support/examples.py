@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from normalization_grad_examples import calls as normalization_grad_calls
+
 
 @dataclass(frozen=True)
 class Example:
@@ -22,7 +24,7 @@ class Example:
     op: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    expected: tuple[np.ndarray, ...]
+    expected: tuple[np.ndarray | None, ...]
     digits: int | None = None
     float16: bool = True
 
@@ -56,6 +58,9 @@ RULES = {
     "V9": ("D-MVN-10",),
     "V10": ("D-MVN-5",),
     "V11": ("D-MVN-4",),
+    "VG2": ("D-GRAD-14",),
+    "VG4": ("D-GRAD-19",),
+    "VG8": ("D-GRAD-18",),
 }
 
 
@@ -286,6 +291,7 @@ EXAMPLES = [
     *_lp_examples(),
     *_padding_examples(),
     *_normalization_examples(),
+    *(Example(*call) for call in normalization_grad_calls()),
 ]
 
 # In, W, S, P0, P1, D, and the output sizes of the floor rule and of D-POOL-2's upper limit.

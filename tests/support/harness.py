@@ -12,7 +12,7 @@ import pytest
 
 import backends
 import cudml
-from backends import ARRAYS, Backend, current, left
+from backends import ARRAYS, TUPLES, Backend, current, left
 from cudml import bounds, reference
 from layouts import ALL, BFLOAT16, LAYOUTS, dtype_of, guarded, order_problem
 from repeat import inf, keywords, line, nan, noted, recipe, remember, unpacked  # noqa: F401
@@ -27,6 +27,9 @@ DTYPES = {
     "lp_pooling": FLOATS,
     "padding": [*INTEGERS, *FLOATS],
     "mean_variance_normalization": FLOATS,
+    "mean_variance_normalization_grad": FLOATS,
+    "normalize_grad_sums": FLOATS,
+    "normalize_grad": FLOATS,
 }
 
 
@@ -97,7 +100,7 @@ def check(
     """
     backend = backend or current()
     call = inspect.signature(getattr(reference, op)).bind(*args, **kwargs).arguments
-    arrays = {k: v for k, v in call.items() if k in ARRAYS and v is not None}
+    arrays = arrays_of(call)
     want = bounds.expected(op, **call)
     if not backend.takes(op, call, sum(v.size for v in want.values if v is not None)):
         left[backend.name] += 1
@@ -116,6 +119,23 @@ def check(
                 order = {"column-major": "F", "sliced": "S", "negative": "S"}.get(layout, "C")
                 run(backend, op, call, moved, want, order)
     return want
+
+
+def arrays_of(call: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of a call by name, those in a tuple or list as "sums[0]" and so on."""
+    arrays = {k: v for k, v in call.items() if k in ARRAYS and v is not None}
+    for k in TUPLES:
+        arrays.update({f"{k}[{i}]": v for i, v in enumerate(call.get(k) or ())})
+    return arrays
+
+
+def with_arrays(call: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The call with other arrays, named as `arrays_of` does."""
+    sent = {**call, **{k: v for k, v in arrays.items() if not k.endswith("]")}}
+    for k in TUPLES:
+        if call.get(k):
+            sent[k] = tuple(arrays[f"{k}[{i}]"] for i in range(len(call[k])))
+    return sent
 
 
 def _shared(layouts: Iterable[str], those: tuple[str, ...]) -> list[str]:
@@ -157,7 +177,7 @@ def run(
     """Runs and judges a call with `arrays` in place of its own; `order` is that of an `out`."""
     before = {k: a.tobytes() for k, a in arrays.items()}
     moved = {k: backend.to(a) for k, a in arrays.items()}
-    sent = {**call, **moved}
+    sent = with_arrays(call, moved)
     if order:
         _run_out(backend, op, sent, want, order)
     else:

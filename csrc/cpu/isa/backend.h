@@ -16,6 +16,7 @@ struct Backend {
   Paths<PoolGradPlan> (*average_pool_grad)();
   Paths<PadPlan> (*pad)();
   Paths<MvnPlan> (*mvn)();
+  Paths<MvnGradPlan> (*mvn_grad)();
 };
 
 namespace base {

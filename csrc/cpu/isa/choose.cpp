@@ -14,6 +14,7 @@ Paths<PoolGradPlan> paths_for(const PoolGradPlan& plan) {
 }
 Paths<PadPlan> paths_for(const PadPlan&) { return backend().pad(); }
 Paths<MvnPlan> paths_for(const MvnPlan&) { return backend().mvn(); }
+Paths<MvnGradPlan> paths_for(const MvnGradPlan&) { return backend().mvn_grad(); }
 
 Machine machine() { return {num_threads()}; }
 
@@ -22,7 +23,7 @@ Machine machine() { return {num_threads()}; }
 std::string path_names() {
   const Backend& all = backend();
   return choose::names_of(all.pool(), all.winners(), all.max_pool_grad(), all.average_pool_grad(),
-                          all.pad(), all.mvn());
+                          all.pad(), all.mvn(), all.mvn_grad());
 }
 
 // Where a batch or a kept dimension is empty, predicates would divide by its size.

@@ -13,5 +13,6 @@ Paths<PoolGradPlan> max_pool_grad_paths();
 Paths<PoolGradPlan> average_pool_grad_paths();
 Paths<PadPlan> pad_paths();
 Paths<MvnPlan> mvn_paths();
+Paths<MvnGradPlan> mvn_grad_paths();
 
 }  // namespace cudml::cpu::CUDML_ISA

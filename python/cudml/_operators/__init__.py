@@ -1,9 +1,14 @@
-"""The seven canonical operators, as the package exports them.
+"""The canonical operators, as the package exports them.
 
 They reach the compiled code through `cudml._backend.core`, where another build of it can stand in.
 """
 
 from cudml._operators.normalization import mean_variance_normalization
+from cudml._operators.normalization_grad import (
+    mean_variance_normalization_grad,
+    normalize_grad,
+    normalize_grad_sums,
+)
 from cudml._operators.padding import padding
 from cudml._operators.pooling import average_pooling, lp_pooling, max_pooling
 from cudml._operators.pooling_grad import average_pooling_grad, max_pooling_grad
@@ -15,5 +20,8 @@ __all__ = [
     "max_pooling",
     "max_pooling_grad",
     "mean_variance_normalization",
+    "mean_variance_normalization_grad",
+    "normalize_grad",
+    "normalize_grad_sums",
     "padding",
 ]

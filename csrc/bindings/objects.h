@@ -1,0 +1,43 @@
+// Questions to Python objects that arguments are read by.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace cudml::bindings {
+
+namespace py = pybind11;
+
+/// Something of NumPy's, kept for the life of the process.
+py::handle from_numpy(const char* name);
+
+bool is_bool(py::handle object);
+
+/// Whether a str is exactly this ASCII text.
+bool is_ascii(py::handle text, const char* ascii);
+
+/// NumPy's complex scalars, which would drop their imaginary part when asked for a float.
+bool is_complex(py::handle object);
+
+/// Sequences of characters and raw bytes, which nobody means as numbers.
+bool is_text(py::handle object);
+
+/// Whether float() would ask the object itself: of buffers it reads the bytes as digits.
+bool is_number(py::handle object);
+
+/// An ndarray has __index__ whatever its rank, so a length decides.
+bool is_sequence(py::handle object);
+
+/// Calls a C API function that returns a new reference; a Python error becomes an empty object.
+py::object or_nothing(PyObject* result);
+
+/// How many entries a sequence says it has, which may be more than fit into memory; as many as
+/// there are addresses where they are more than these.
+Py_ssize_t length_of(py::handle sequence);
+
+/// A private copy: the caller's list may change while __index__ runs. A tuple cannot.
+py::tuple copy_of(py::handle sequence, Py_ssize_t length);
+
+/// __index__ of anything but a bool; an empty object where there is none.
+py::object index_of(py::handle object);
+
+}  // namespace cudml::bindings

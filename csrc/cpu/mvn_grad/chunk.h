@@ -1,0 +1,161 @@
+// A stretch of a cell, gathered into rows of the computing type and taken down from grad to w.
+#pragma once
+
+#include <algorithm>
+
+#include "cpu/mvn/walk.h"
+#include "cpu/mvn_grad/cell.h"
+#include "cpu/mvn_grad/passed.h"
+#include "cpu/mvn_grad/totals.h"
+#include "math/slope.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Elements of a chunk: its rows stay in the first-level cache.
+constexpr int64_t kGradChunk = 1024;
+
+/// One thread's rows. They begin at different places of a page.
+template <class A>
+struct GradRows {
+  static constexpr int64_t kLength = kGradChunk + 64 / int64_t(sizeof(A));
+  alignas(64) A x[kLength], grad[kLength], scale[kLength], bias[kLength], z[kLength], h[kLength],
+      w[kLength], product[kLength];
+};
+
+/// Where the rows of a chunk stand: some are those of another step.
+template <class A>
+struct GradChunk {
+  GradOffsets cell;
+  int64_t first = 0, n = 0;
+  const A *z = nullptr, *h = nullptr, *w = nullptr;
+};
+
+template <class T>
+class GradLoader {
+ public:
+  using A = Acc<T>;
+
+  GradLoader(const MvnGradPlan& plan, const Operands& o)
+      : plan_(plan),
+        operands_(o),
+        x_(static_cast<const T*>(o.inputs[0])),
+        grad_(static_cast<const T*>(o.inputs[1])),
+        dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
+        scale_(o.inputs[2], plan.scale_dtype, &kOne),
+        bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
+        axes_(plan.reduced),
+        rank_(std::max(plan.reduced_rank, 1)),
+        reads_x_(plan.reads_x()),
+        reads_v_(reads_input(plan.activation.kind)),
+        takes_product_(takes_product(plan)) {}
+
+  /// x alone.
+  const A* load_x(const GradChunk<A>& c, GradRows<A>& rows) const {
+    const MvnGradAxis& inner = axes_[rank_ - 1];
+    if constexpr (std::is_same_v<T, A>)
+      if (rank_ == 1 && inner.x == 1) return x_ + c.cell.x + c.first;
+    for_pieces(c, [&](const GradOffsets& at, int64_t to, int64_t n) {
+      load_row<T>(rows.x + to, x_ + at.x, inner.x, n);
+    });
+    return rows.x;
+  }
+
+  /// z, h and w of a chunk; `x` is what load_x returned, if it is needed.
+  void evaluate(GradChunk<A>& c, const A* x, const CellState<A>& state, GradRows<A>& rows) const {
+    const MvnGradAxis& inner = axes_[rank_ - 1];
+    const A* grad = rows.grad;
+    load_operands(c, rows);
+    if constexpr (std::is_same_v<T, A>)
+      if (rank_ == 1 && inner.grad == 1) grad = grad_ + c.cell.grad + c.first;
+    c.z = rows.z;
+    if (reads_x_) normalize(rows.z, x, c.n, state.normal);
+    c.h = grad;
+    if (plan_.activation.kind != ActivationKind::identity) {
+      if (reads_v_)
+        for (int64_t i = 0; i < c.n; ++i) rows.h[i] = fused(rows.scale[i], rows.z[i], rows.bias[i]);
+      pass_row(plan_.activation, rows.h, grad, rows.h, c.n);
+      c.h = rows.h;
+    }
+    c.w = c.h;
+    if (!plan_.has_scale) return;
+    for (int64_t i = 0; i < c.n; ++i) rows.w[i] = c.h[i] * rows.scale[i];
+    c.w = rows.w;
+  }
+
+  /// The row of a[i] * z[i].
+  const A* product(const GradChunk<A>& c, const A* a, GradRows<A>& rows) const {
+    for (int64_t i = 0; i < c.n; ++i) rows.product[i] = a[i] * c.z[i];
+    return rows.product;
+  }
+
+  void write_dx(const GradChunk<A>& c, const CellState<A>& state, GradRows<A>& rows) const {
+    const A factor = state.normal.factor, mean = state.mean_w, slope = -state.mean_wz;
+    A* const row = rows.product;
+    if (takes_product_)
+      for (int64_t i = 0; i < c.n; ++i) row[i] = factor * fused(c.z[i], slope, c.w[i] - mean);
+    else
+      for (int64_t i = 0; i < c.n; ++i) row[i] = factor * (c.w[i] - mean);
+    const MvnGradAxis& inner = axes_[rank_ - 1];
+    for_pieces(c, [&](const GradOffsets& at, int64_t from, int64_t n) {
+      store_row<T>(dx_ + at.dx, inner.dx, row + from, n);
+    });
+  }
+
+  /// Adds the chunk to the totals of a share.
+  void add_totals(const GradChunk<A>& c, const Totals<A>& totals, int64_t share,
+                  GradRows<A>& rows) const {
+    const bool are_sums = plan_.kind == MvnGradKind::sums;
+    for (int k = 0; k < 2; ++k) {
+      if (!totals.is_wanted(k)) continue;
+      const A* const base = are_sums ? c.w : c.h;
+      const A* const row = (k == 0) != are_sums ? product(c, base, rows) : base;
+      const int64_t stride = axes_[rank_ - 1].totals[k];
+      for_pieces(c, [&](const GradOffsets& at, int64_t from, int64_t n) {
+        totals.add(share, k, at.totals[k], stride, row + from, n);
+      });
+    }
+  }
+
+ private:
+  template <class Fn>
+  void for_pieces(const GradChunk<A>& c, const Fn& fn) const {
+    for_grad_pieces(axes_, rank_, c.cell, c.first, c.n, fn);
+  }
+
+  /// Packs grad where it is not a row already, scale and bias where they are needed.
+  void load_operands(const GradChunk<A>& c, GradRows<A>& rows) const {
+    const MvnGradAxis& inner = axes_[rank_ - 1];
+    for_pieces(c, [&](const GradOffsets& at, int64_t to, int64_t n) {
+      const bool is_row = std::is_same_v<T, A> && rank_ == 1 && inner.grad == 1;
+      if (!is_row) load_row<T>(rows.grad + to, grad_ + at.grad, inner.grad, n);
+      if (plan_.has_scale || reads_v_) fill(scale_, at.scale, inner.scale, n, rows.scale + to);
+      if (reads_v_) fill(bias_, at.bias, inner.bias, n, rows.bias + to);
+    });
+  }
+
+  static void fill(const Parameter<T>& p, int64_t at, int64_t stride, int64_t n, A* row) {
+    if (stride)
+      p.copy(at, stride, n, row);
+    else
+      std::fill_n(row, n, p.at(at));
+  }
+
+  static void normalize(A* z, const A* x, int64_t n, const Normalizer<A>& normal) {
+    for (int64_t i = 0; i < n; ++i) z[i] = normal(x[i]);
+  }
+
+  static constexpr A kOne = 1, kZero = 0;
+
+  const MvnGradPlan& plan_;
+  const Operands& operands_;
+  const T *x_, *grad_;
+  T* dx_;
+  Parameter<T> scale_, bias_;
+  const MvnGradAxis* axes_;
+  int rank_;
+  bool reads_x_, reads_v_, takes_product_;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,89 @@
+// Launches the gradients of normalization.
+#include <algorithm>
+
+#include "cuda/launch.cuh"
+#include "cuda/mvn_grad_generic.cuh"
+
+namespace cudml::cuda {
+namespace {
+
+constexpr int64_t kMostBlocks = int64_t{1} << 16;
+
+Geometry over(int64_t items) {
+  const int64_t blocks = (items + kMvnGradThreads - 1) / kMvnGradThreads;
+  return {uint32_t(std::min(blocks, kMostBlocks)), uint32_t(kMvnGradThreads)};
+}
+
+MvnGradTerms terms_of(const MvnGradPlan& plan, int k, const MvnGradCut& cut) {
+  const MvnGradDimensions all = mvn_grad_dimensions(plan);
+  MvnGradTerms terms{{}, {}, cut.lanes, cut.tiles, cut.parts, plan.kind == MvnGradKind::sums};
+  for (int d = 0; d < all.rank; ++d) {
+    MvnGradWalk& walk = all.axis[d].totals[k] ? terms.elements : terms.terms;
+    walk.add(all.axis[d].size, step_of(all.axis[d], all.cell[d]));
+  }
+  return terms;
+}
+
+MvnGradResult result_of(const MvnGradTotal& total, const Operands& o) {
+  MvnGradResult result{o.outputs[total.output], total.dtype, total.rank, total.count, {}, {}};
+  for (int d = 0; d < total.rank; ++d) {
+    result.size[d] = total.axis[d].size;
+    result.stride[d] = total.axis[d].stride;
+  }
+  return result;
+}
+
+template <class V>
+V* at_byte(void* workspace, int64_t offset) {
+  return reinterpret_cast<V*>(static_cast<char*>(workspace) + offset);
+}
+
+/// Both totals in one pass where they are sums over the same dimensions.
+template <class T>
+void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Operands& o,
+                   const MvnGradState<Acc<T>>* states, const Target& target) {
+  using A = Acc<T>;
+  const MvnGradWorkspace workspace = mvn_grad_workspace(plan);
+  const bool are_alike = are_totals_alike(plan);
+  for (int k = 0; k < 2; ++k) {
+    const MvnGradTotal& total = plan.totals[k];
+    if (!total.is_wanted) continue;
+    const MvnGradCut cut = mvn_grad_cut(plan, k);
+    Total<A>* parts[2];
+    for (int i = 0; i < 2; ++i)
+      parts[i] =
+          i == k || are_alike ? at_byte<Total<A>>(target.workspace, workspace.parts[i]) : nullptr;
+    if (cut.parts && (k == 0 || !are_alike))
+      launch("mvn_grad_total", mvn_grad_total_kernel<T>,
+             over(cut.tiles * cut.parts * kMvnGradThreads), target, args, terms_of(plan, k, cut),
+             states, parts[0], parts[1]);
+    launch("mvn_grad_join", mvn_grad_join_kernel<A>, over(total.count), target, result_of(total, o),
+           parts[k], cut.parts);
+  }
+}
+
+}  // namespace
+
+void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
+              const Target& target) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    using A = Acc<T>;
+    static_assert(sizeof(MvnGradState<A>) == 5 * sizeof(A));
+    const MvnGradArgs<T> args(plan, o);
+    auto* const states = static_cast<MvnGradState<A>*>(target.workspace);
+    if (!plan.is_empty()) {
+      launch("mvn_grad_state", mvn_grad_state_kernel<T>, choice.geometry, target, args,
+             MvnGradCells(plan, o), states);
+      const MvnGradDimensions all = mvn_grad_dimensions(plan);
+      MvnGradWalk walk;
+      for (int d = 0; d < all.rank; ++d)
+        walk.add(all.axis[d].size, step_of(all.axis[d], all.cell[d]));
+      if (plan.wants_dx)
+        launch("mvn_grad_apply", mvn_grad_apply_kernel<T>, over(walk.count), target, args, walk,
+               states);
+    }
+    launch_totals<T>(plan, args, o, states, target);
+  });
+}
+
+}  // namespace cudml::cuda

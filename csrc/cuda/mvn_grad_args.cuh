@@ -1,0 +1,145 @@
+// What the kernels of normalization's gradients are given, and one element on its way from grad
+// to w.
+#pragma once
+
+#include "core/fast_div.h"
+#include "core/operands.h"
+#include "cuda/epilogue.cuh"
+#include "cuda/mvn_grad_kernels.h"
+#include "math/moments.h"
+#include "math/slope.h"
+#include "math/total.h"
+
+namespace cudml::cuda {
+
+/// Where a position stands in each tensor, in elements, and in which cell.
+struct MvnGradPlace {
+  int64_t x = 0, grad = 0, dx = 0, scale = 0, bias = 0, cell = 0;
+
+  HD void add(const MvnGradPlace& step, int64_t steps) {
+    x += steps * step.x;
+    grad += steps * step.grad;
+    dx += steps * step.dx;
+    scale += steps * step.scale;
+    bias += steps * step.bias;
+    cell += steps * step.cell;
+  }
+};
+
+inline MvnGradPlace step_of(const MvnGradAxis& a, int64_t cell) {
+  return {a.x, a.grad, a.dx, a.scale, a.bias, cell};
+}
+
+/// Positions of some dimensions, the last one fastest.
+struct MvnGradWalk {
+  int rank = 0;
+  bool is_small = true;  // every size is below 2^31
+  int64_t count = 1;
+  int64_t size[kMaxRank];
+  FastDiv divisor[kMaxRank];
+  MvnGradPlace step[kMaxRank];
+
+  void add(int64_t axis_size, const MvnGradPlace& axis_step) {
+    size[rank] = axis_size;
+    count *= axis_size;
+    is_small &= axis_size < int64_t{1} << 31;
+    if (is_small) divisor[rank] = FastDiv(uint32_t(axis_size));
+    step[rank++] = axis_step;
+  }
+
+  __device__ MvnGradPlace at(int64_t index) const {
+    MvnGradPlace place;
+    const bool is_near = is_small && index < int64_t{1} << 31;
+#pragma unroll 1
+    for (int d = rank - 1; d > 0; --d) {
+      const int64_t rest =
+          is_near ? int64_t(divisor[d].quotient(uint32_t(index))) : index / size[d];
+      place.add(step[d], index - rest * size[d]);
+      index = rest;
+    }
+    if (rank > 0) place.add(step[0], index);
+    return place;
+  }
+};
+
+/// A statistic or a sum, read in double.
+struct MvnGradWide {
+  const void* data = nullptr;
+  Dtype dtype = Dtype::float32;
+
+  __device__ double at(int64_t offset) const {
+    switch (dtype) {
+      case Dtype::float64: return static_cast<const double*>(data)[offset];
+      case Dtype::float32: return double(static_cast<const float*>(data)[offset]);
+      case Dtype::float16: return double(to_float(static_cast<const Float16*>(data)[offset]));
+      default: return double(to_float(static_cast<const BFloat16*>(data)[offset]));
+    }
+  }
+};
+
+/// z = ((x - pivot) - delta) * factor; dx = factor * (w - mean_w - z * mean_wz).
+template <class A>
+struct MvnGradState {
+  Normalizer<A> normal;
+  A mean_w = 0, mean_wz = 0;
+};
+
+/// grad * f'(v). Not inlined: the switch is large.
+template <class A>
+__device__ __noinline__ A pass_value(ActivationKind kind, A a, A b, A grad, A v) {
+  switch (kind) {
+#define ENTRY(kind, ...) \
+  case ActivationKind::kind: return passed<ActivationKind::kind>(a, b, grad, v);
+    CUDML_ACTIVATIONS(ENTRY)
+#undef ENTRY
+    default: return grad;
+  }
+}
+
+template <class A>
+struct MvnGradElement {
+  A z, h, w;
+};
+
+template <class T>
+struct MvnGradArgs {
+  using A = Acc<T>;
+
+  const T *x, *grad;
+  T* dx;
+  Parameter<T> scale, bias;
+  ActivationKind activation;
+  A a, b;
+  bool reads_x, takes_product;
+
+  MvnGradArgs(const MvnGradPlan& plan, const Operands& o)
+      : x(static_cast<const T*>(o.inputs[0])),
+        grad(static_cast<const T*>(o.inputs[1])),
+        dx(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
+        scale(plan.has_scale ? o.inputs[2] : nullptr, plan.scale_dtype, 1),
+        bias(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, 0),
+        activation(plan.activation.kind),
+        a(static_cast<A>(plan.activation.a)),
+        b(static_cast<A>(plan.activation.b)),
+        reads_x(plan.reads_x()),
+        takes_product(plan.use_variance && (plan.has_own_sums() || plan.has_sums)) {}
+
+  __device__ MvnGradElement<A> element(const MvnGradPlace& at, const Normalizer<A>& normal) const {
+    MvnGradElement<A> e;
+    const A s = scale.at(at.scale);
+    e.z = reads_x ? normal(load_as_acc(x[at.x])) : A(0);
+    e.h = load_as_acc(grad[at.grad]);
+    if (activation != ActivationKind::identity)
+      e.h = pass_value<A>(activation, a, b, e.h, fused(e.z, s, bias.at(at.bias)));
+    e.w = scale.data ? e.h * s : e.h;
+    return e;
+  }
+
+  __device__ T result(const MvnGradElement<A>& e, const MvnGradState<A>& state) const {
+    const A rest = e.w - state.mean_w;
+    const A below = takes_product ? fused(-e.z, state.mean_wz, rest) : rest;
+    return store_as<T>(state.normal.factor * below);
+  }
+};
+
+}  // namespace cudml::cuda

@@ -1,0 +1,85 @@
+// The kernels of normalization's gradients, first choice first, and how they cut the work.
+#include "cuda/mvn_grad_kernels.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace cudml::cuda {
+namespace {
+
+constexpr int64_t kMostParts = 256;    // of a total's terms
+constexpr int64_t kMostBlocks = 2048;  // that share the terms of all of a total's elements
+constexpr int64_t kLeastTurns = 16;    // terms of a thread
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t aligned(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
+
+Geometry generic_geometry(const MvnGradPlan& plan, const Situation& situation) {
+  const int64_t most = int64_t{situation.multiprocessors} * 16;
+  return {uint32_t(std::min(plan.cells, most)), uint32_t(kMvnGradThreads), 0,
+          mvn_grad_workspace(plan).total};
+}
+
+constexpr Kernel<MvnGradPlan> kKernels[] = {
+    {"mvn_grad_generic", {}, generic_geometry},
+};
+static_assert(std::size(kKernels) == size_t(MvnGradKernel::count));
+
+}  // namespace
+
+MvnGradDimensions mvn_grad_dimensions(const MvnGradPlan& plan) {
+  MvnGradDimensions all;
+  int64_t cell[kMaxRank];
+  int64_t cells = 1;
+  for (int d = plan.kept_rank - 1; d >= 0; --d) {
+    cell[d] = cells;
+    cells *= plan.kept[d].size;
+  }
+  for (int k = 0, r = 0; k < plan.kept_rank || r < plan.reduced_rank;) {
+    const bool is_kept =
+        r == plan.reduced_rank || (k < plan.kept_rank && plan.kept[k].x >= plan.reduced[r].x);
+    all.axis[all.rank] = is_kept ? plan.kept[k] : plan.reduced[r];
+    all.cell[all.rank++] = is_kept ? cell[k] : 0;
+    ++(is_kept ? k : r);
+  }
+  return all;
+}
+
+MvnGradCut mvn_grad_cut(const MvnGradPlan& plan, int k) {
+  const MvnGradTotal& total = plan.totals[k];
+  MvnGradCut cut;
+  if (!total.is_wanted || plan.is_empty()) return cut;
+  const MvnGradDimensions all = mvn_grad_dimensions(plan);
+  const bool is_row = all.rank == 0 || all.axis[all.rank - 1].totals[k] == 0;
+  cut.lanes = is_row ? 1 : 32;
+  cut.tiles = ceil_div(total.count, cut.lanes);
+  const int64_t turns = ceil_div(total.terms, kMvnGradThreads / cut.lanes);
+  const int64_t most = std::clamp(kMostBlocks / cut.tiles, int64_t{1}, kMostParts);
+  cut.parts = std::clamp(turns / kLeastTurns, int64_t{1}, most);
+  return cut;
+}
+
+bool are_totals_alike(const MvnGradPlan& plan) {
+  bool are_alike = plan.totals[0].is_wanted && plan.totals[1].is_wanted;
+  for (int d = 0; d < plan.kept_rank; ++d)
+    are_alike &= plan.kept[d].totals[0] == plan.kept[d].totals[1];
+  for (int d = 0; d < plan.reduced_rank; ++d)
+    are_alike &= plan.reduced[d].totals[0] == plan.reduced[d].totals[1];
+  return are_alike;
+}
+
+MvnGradWorkspace mvn_grad_workspace(const MvnGradPlan& plan) {
+  const bool is_wide = plan.dtype == Dtype::float64;
+  const int64_t number = is_wide ? 8 : 4, sum = is_wide ? 16 : 8;
+  MvnGradWorkspace w;
+  w.total = plan.is_empty() ? 0 : aligned(plan.cells * 5 * number);
+  for (int k = 0; k < 2; ++k) {
+    w.parts[k] = w.total;
+    w.total += aligned(mvn_grad_cut(plan, k).parts * plan.totals[k].count * sum);
+  }
+  return w;
+}
+
+Kernels<MvnGradPlan> mvn_grad_kernels() { return kKernels; }
+
+}  // namespace cudml::cuda
