@@ -229,6 +229,8 @@ Border border_named(const char* op, const FieldName& field, py::handle name) {
 
 }  // namespace
 
+Border border(const char* op, py::handle mode) { return border_named(op, "PaddingMode", mode); }
+
 void set_modes(PadDesc& desc, py::handle mode, int rank) {
   if (!PyList_Check(mode.ptr()) && !PyTuple_Check(mode.ptr())) {
     const Border border = border_named(desc.op, "PaddingMode", mode);

@@ -79,6 +79,8 @@ py::tuple entries_of(const char* op, const char* name, py::handle object, int co
 
 /// Which of "x", "scale" and "bias" a sequence names, each at most once and one at least.
 std::array<bool, 3> gradients_named(const char* op, py::handle object);
+/// A mode's name.
+Border border(const char* op, py::handle mode);
 
 /// A mode's name for all dimensions, or a list or tuple with one per dimension.
 void set_modes(PadDesc& desc, py::handle mode, int rank);

@@ -169,6 +169,31 @@ py::object padding(Call& call, py::handle x, py::handle start_padding, py::handl
   });
 }
 
+py::object padding_grad(Call& call, py::handle grad, py::handle input_sizes,
+                        py::handle start_padding, py::handle end_padding, py::handle mode,
+                        py::handle out) {
+  Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
+  call.check_stream();
+  const int rank = incoming.view.rank();
+  PadGradDesc desc;
+  desc.op = call.op;
+  desc.mode = border(call.op, mode);
+  desc.input_sizes = whole_shape(call.op, "OutputGradientTensor.Sizes", "input_sizes", input_sizes,
+                                 rank, "the shape of what was padded");
+  desc.start_padding = whole_numbers(call.op, "StartPadding", start_padding, rank, kPadRange);
+  desc.end_padding = whole_numbers(call.op, "EndPadding", end_padding, rank, kPadRange);
+  Invocation invocation(call, {{"InputGradientTensor", "grad", &incoming}});
+  invocation.key().add(desc);
+  invocation.add_output("OutputGradientTensor", "out", out);
+  const TensorDesc& like = incoming.view;
+  const auto settled = [&]() -> const TensorDesc& {
+    return invocation.settle(0, like.dtype, output_sizes(desc, like), like);
+  };
+  if (desc.mode == Border::constant)
+    return invocation.run(out, [&] { return make_slice_plan(desc, like, settled()); });
+  return invocation.run(out, [&] { return make_plan(desc, like, settled()); });
+}
+
 py::object mean_variance_normalization(Call& call, py::handle x, py::handle scale, py::handle bias,
                                        py::handle axes, py::handle use_mean,
                                        py::handle use_variance, py::handle epsilon,
@@ -256,6 +281,7 @@ void for_each_operator(Visitor&& visit) {
   visit(Operator<"average_pooling_grad", &average_pooling_grad>());
   visit(Operator<"lp_pooling", &lp_pooling>());
   visit(Operator<"padding", &padding>());
+  visit(Operator<"padding_grad", &padding_grad>());
   visit(Operator<"mean_variance_normalization", &mean_variance_normalization>());
   visit(Operator<"mean_variance_normalization_grad", &mean_variance_normalization_grad>());
   visit(Operator<"normalize_grad_sums", &normalize_grad_sums>());

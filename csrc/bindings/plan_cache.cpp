@@ -44,6 +44,13 @@ PlanKey& PlanKey::add(const PadDesc& desc, int rank) {
   return add(desc.start_padding).add(desc.end_padding).add(modes).add(value);
 }
 
+PlanKey& PlanKey::add(const PadGradDesc& desc) {
+  return add(desc.input_sizes)
+      .add(desc.start_padding)
+      .add(desc.end_padding)
+      .add(uint64_t(desc.mode));
+}
+
 PlanKey& PlanKey::add(const MvnDesc& desc) {
   add(uint64_t(desc.activation.kind) << 2 | uint64_t(desc.use_mean) << 1 |
       uint64_t(desc.use_variance));

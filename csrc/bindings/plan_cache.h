@@ -25,6 +25,7 @@ class PlanKey {
   PlanKey& add(const PoolDesc& desc);
   PlanKey& add(const PoolGradDesc& desc);
   PlanKey& add(const PadDesc& desc, int rank);
+  PlanKey& add(const PadGradDesc& desc);
   PlanKey& add(const MvnDesc& desc);
   PlanKey& add(const MvnGradDesc& desc);
 

@@ -45,6 +45,9 @@ void average_pool_grad(const PoolGradPlan&, const Choice&, const void*, void*, c
   refuse_cuda();
 }
 void pad(const PadPlan&, const Choice&, const void*, void*, const Target&) { refuse_cuda(); }
+void pad_grad(const PadGradPlan&, const Choice&, const void*, void*, const Target&) {
+  refuse_cuda();
+}
 void mvn(const MvnPlan&, const Choice&, const void*, const void*, const void*, void*,
          const Target&) {
   refuse_cuda();

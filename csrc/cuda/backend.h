@@ -25,6 +25,8 @@ void max_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* x
 void average_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* grad,
                        void* result, const Target& target);
 void pad(const PadPlan& plan, const Choice& choice, const void* x, void* y, const Target& target);
+void pad_grad(const PadGradPlan& plan, const Choice& choice, const void* grad, void* result,
+              const Target& target);
 void mvn(const MvnPlan& plan, const Choice& choice, const void* x, const void* scale,
          const void* bias, void* y, const Target& target);
 void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& operands,

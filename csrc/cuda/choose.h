@@ -49,6 +49,7 @@ Kernels<PoolPlan> pool_kernels();
 Kernels<PoolGradPlan> max_pool_grad_kernels();
 Kernels<PoolGradPlan> average_pool_grad_kernels();
 Kernels<PadPlan> pad_kernels();
+Kernels<PadGradPlan> pad_grad_kernels();
 Kernels<MvnPlan> mvn_kernels();
 Kernels<MvnGradPlan> mvn_grad_kernels();
 

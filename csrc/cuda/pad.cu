@@ -59,8 +59,10 @@ void launch_wide(const PadPlan& plan, const Choice& choice, const void* x, void*
 
 }  // namespace
 
-void pad(const PadPlan& plan, const Choice& choice, const void* x, void* y, const Target& target) {
+void pad(const PadPlan& plan, const Choice& choice, const void* from, void* y,
+         const Target& target) {
   if (pad_elements(plan) == 0) return;
+  const void* const x = static_cast<const char*>(from) + plan.x_first * plan.item_size;
   const int width = pad_width(PadKernel(choice.kernel));
   const PadPlan wide = widened(plan, width, alignment_of(x, y));
   switch (wide.item_size) {

@@ -128,9 +128,11 @@ PadRows rows_of(PadKernel kernel, const PadPlan& plan, int64_t most_rows) {
 
 namespace {
 
+/// The first element that is read may be aligned less than the array's.
 template <PadKernel kKernel>
 PadPlan plan_for(const PadPlan& plan, const Situation& s) {
-  return widened(plan, pad_width(kKernel), s.alignment);
+  const int64_t bits = s.alignment | plan.x_first * plan.item_size;
+  return widened(plan, pad_width(kKernel), bits & -bits);
 }
 
 template <PadKernel kKernel>

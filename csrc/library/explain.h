@@ -25,6 +25,7 @@ int64_t cpu_workspace_bytes(const Plan&) {
   return 0;
 }
 inline int64_t cpu_workspace_bytes(const PoolGradPlan& plan) { return plan.workspace_bytes; }
+inline int64_t cpu_workspace_bytes(const PadGradPlan& plan) { return plan.workspace_bytes(); }
 
 template <class Plan>
 Explanation explain_cpu(const Plan& plan, const cpu::Path<Plan>& path);

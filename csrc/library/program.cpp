@@ -27,6 +27,7 @@ double elements(const PoolGradPlan& plan) {
          double(plan.compulsory_bytes()) / double(size_of(plan.forward.dtype));
 }
 double elements(const PadPlan& plan) { return double(plan.compulsory_bytes()) / plan.item_size; }
+double elements(const PadGradPlan& plan) { return double(plan.terms()) + double(plan.elements()); }
 double elements(const MvnPlan& plan) { return 8 * double(plan.groups) * double(plan.group_size); }
 double elements(const MvnGradPlan& plan) {
   return 16 * double(plan.cells) * double(plan.cell_size);
@@ -48,6 +49,11 @@ void run_cuda(const PoolGradPlan& plan, const cuda::Choice& choice, const Operan
 void run_cuda(const PadPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
   cuda::pad(plan, choice, o.inputs[0], o.outputs[0], target);
+}
+
+void run_cuda(const PadGradPlan& plan, const cuda::Choice& choice, const Operands& o,
+              const cuda::Target& target) {
+  cuda::pad_grad(plan, choice, o.inputs[0], o.outputs[0], target);
 }
 
 void run_cuda(const MvnPlan& plan, const cuda::Choice& choice, const Operands& o,

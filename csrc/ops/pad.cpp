@@ -12,21 +12,10 @@
 namespace cudml {
 namespace {
 
-constexpr int64_t kMaxSize = 0xffffffff;
-
-void check_pads(const PadDesc& desc, const char* field, const Dims& pads, int rank) {
-  check(pads.rank == rank, desc.op, ": ", field, " is ", pads, "; it must have ", rank,
-        " entries, one for each dimension of InputTensor");
-  for (int d = 0; d < rank; ++d)
-    check(pads[d] >= 0 && pads[d] <= kMaxSize, desc.op, ": ", field, "[", d, "] is ", pads[d],
-          "; it must be between 0 and ", kMaxSize,
-          pads[d] < 0 ? " (to remove elements, slice the array)" : "");
-}
-
 void check_output_size(const PadDesc& desc, const TensorDesc& x, int d) {
   const int64_t start = desc.start_padding[d], end = desc.end_padding[d];
-  check(x.sizes[d] <= kMaxSize - start - end, desc.op, ": OutputTensor.Sizes[", d, "] is ",
-        x.sizes[d], " + ", start, " + ", end, "; it must be at most ", kMaxSize);
+  check(x.sizes[d] <= kMaxPaddedSize - start - end, desc.op, ": OutputTensor.Sizes[", d, "] is ",
+        x.sizes[d], " + ", start, " + ", end, "; it must be at most ", kMaxPaddedSize);
   check(x.sizes[d] > 0 || start + end == 0, desc.op, ": InputTensor.Sizes[", d,
         "] is 0; a dimension with padding must not be empty");
 }
@@ -94,6 +83,15 @@ T element_of(double value) {
 
 }  // namespace
 
+void check_pads(const char* op, const char* field, const Dims& pads, int rank, const char* tensor) {
+  check(pads.rank == rank, op, ": ", field, " is ", pads, "; it must have ", rank,
+        " entries, one for each dimension of ", tensor);
+  for (int d = 0; d < rank; ++d)
+    check(pads[d] >= 0 && pads[d] <= kMaxPaddedSize, op, ": ", field, "[", d, "] is ", pads[d],
+          "; it must be between 0 and ", kMaxPaddedSize,
+          pads[d] < 0 ? " (to remove elements, slice the array)" : "");
+}
+
 bool PadDesc::has_constant(int rank) const {
   return std::find(mode, mode + rank, Border::constant) != mode + rank;
 }
@@ -101,8 +99,8 @@ bool PadDesc::has_constant(int rank) const {
 Dims output_sizes(const PadDesc& desc, const TensorDesc& x) {
   check(x.rank() >= 1 && x.rank() <= kMaxRank, desc.op, ": DimensionCount is ", x.rank(),
         "; it must be between 1 and ", kMaxRank);
-  check_pads(desc, "StartPadding", desc.start_padding, x.rank());
-  check_pads(desc, "EndPadding", desc.end_padding, x.rank());
+  check_pads(desc.op, "StartPadding", desc.start_padding, x.rank(), "InputTensor");
+  check_pads(desc.op, "EndPadding", desc.end_padding, x.rank(), "InputTensor");
   Dims sizes;
   __int128 bytes = size_of(x.dtype);
   for (int d = 0; d < x.rank(); ++d) {

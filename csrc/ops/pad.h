@@ -22,6 +22,13 @@ struct PadDesc {
   bool has_constant(int rank) const;
 };
 
+/// The most elements of a padded dimension.
+inline constexpr int64_t kMaxPaddedSize = 0xffffffff;
+
+/// Refuses pads that are out of range or not one for each of `rank` dimensions, which are those of
+/// `tensor`.
+void check_pads(const char* op, const char* field, const Dims& pads, int rank, const char* tensor);
+
 /// Sizes of the result; checks everything that does not need the output.
 Dims output_sizes(const PadDesc& desc, const TensorDesc& x);
 
@@ -42,6 +49,7 @@ struct PadPlan {
   int rank = 1;
   PadAxis axis[kMaxRank];
   PadValue value;
+  int64_t x_first = 0;  // elements before the first one that is read
 
   bool is_empty() const { return axis[0].out == 0; }
   int64_t compulsory_bytes() const;

@@ -6,15 +6,22 @@
 #include "ops/mvn.h"
 #include "ops/mvn_grad.h"
 #include "ops/pad.h"
+#include "ops/pad_grad.h"
 #include "ops/pool.h"
 #include "ops/pool_grad.h"
 
 /// Calls a macro with each type of plan.
 #define CUDML_PLANS(each) \
-  each(PoolPlan) each(PoolGradPlan) each(PadPlan) each(MvnPlan) each(MvnGradPlan)
+  each(PoolPlan)          \
+  each(PoolGradPlan)      \
+  each(PadPlan)           \
+  each(PadGradPlan)       \
+  each(MvnPlan)           \
+  each(MvnGradPlan)
 
 namespace cudml {
 
-using Plan = std::variant<PoolPlan, PoolGradPlan, PadPlan, MvnPlan, MvnGradPlan>;
+using Plan =
+    std::variant<PoolPlan, PoolGradPlan, PadPlan, PadGradPlan, MvnPlan, MvnGradPlan>;
 
 }  // namespace cudml

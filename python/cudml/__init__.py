@@ -21,6 +21,7 @@ from cudml._operators import (
     normalize_grad,
     normalize_grad_sums,
     padding,
+    padding_grad,
 )
 from cudml._threads import get_num_threads, set_num_threads
 from cudml.directml import CompiledOperator, Operator
@@ -51,5 +52,6 @@ __all__ = [
     "normalize_grad",
     "normalize_grad_sums",
     "padding",
+    "padding_grad",
     "set_num_threads",
 ]

@@ -87,6 +87,16 @@ def padding(
     stream: Any,
     /,
 ) -> _ArrayT: ...
+def padding_grad(
+    grad: _ArrayT,
+    input_sizes: Any,
+    start_padding: Any,
+    end_padding: Any,
+    mode: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> _ArrayT: ...
 def mean_variance_normalization(
     x: _ArrayT,
     scale: Any,

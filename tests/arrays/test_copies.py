@@ -39,6 +39,7 @@ REFUSED: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "mode": lambda x, y: cudml.padding(x, 0, 1, mode="none"),  # type: ignore[arg-type]
     "gradient": lambda x, y: cudml.max_pooling_grad(x, x, 2),
     "gradient's sizes": lambda x, y: cudml.average_pooling_grad(x, (1, 2, 3), 2),
+    "padded sizes": lambda x, y: cudml.padding_grad(x, x.shape, 0, 1),
     "output": lambda x, y: cudml.max_pooling(x, 2, out=y),
     "stream": lambda x, y: cudml.max_pooling(x, 2, stream=1),
     "descriptor": lambda x, y: cudml.Operator(desc_of("MaxPooling")).compile("cpu")(x),

@@ -154,6 +154,8 @@ cases = {
     'average_pooling_grad': lambda out: cudml.average_pooling_grad(g, x.shape, 2, 2, out=out),
     'lp_pooling': lambda out: cudml.lp_pooling(x, 2, 2, p=2, out=out),
     'padding': lambda out: cudml.padding(x, 1, 1, mode='edge', out=out),
+    'padding_grad':
+        lambda out: cudml.padding_grad(x, (3, 15, 255, 511), 1, 0, mode='edge', out=out),
     'mean_variance_normalization':
         lambda out: cudml.mean_variance_normalization(x, axes=(2, 3), out=out),
 }

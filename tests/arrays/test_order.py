@@ -69,14 +69,14 @@ def test_permutations_of_other_ranks(rank: int) -> None:
 @pytest.mark.small
 @every_operator
 def test_the_first_array_decides(label: str) -> None:
-    """Not the gradient of max_pooling_grad, not scale and bias; average_pooling_grad has grad."""
+    """Not the gradient of max_pooling_grad, not scale and bias; some have grad alone."""
     p = make(label)
     nhwc, other = (0, 2, 3, 1), (3, 1, 0, 2)
     turned = {k: in_order(a, nhwc if k == p.first else other) for k, a in p.arrays.items()}
     y = p.run(**turned)
     assert_order(y, nhwc)
     assert not p.problem(y), p.problem(y)
-    assert p.first == ("grad" if p.op == "average_pooling_grad" else "x")
+    assert p.first == ("grad" if p.op in ("average_pooling_grad", "padding_grad") else "x")
 
 
 @pytest.mark.small

@@ -393,6 +393,7 @@ def test_zero_sized_batches(label: str) -> None:
     y = {
         "max_pooling_grad": lambda: _operators.max_pooling_grad(x, x[:, :, 1:, 1:], 2),
         "padding": lambda: _operators.padding(x, 0, (0, 0, 1, 1)),
+        "padding_grad": lambda: _operators.padding_grad(x, (0, 3, 4, 7), 0, (0, 0, 1, 0)),
         "mean_variance_normalization": lambda: _operators.mean_variance_normalization(x, axes=3),
     }.get(label, lambda: getattr(_operators, label.partition("+")[0])(x, 2))()
     assert type(y) is torch.Tensor and y.shape[0] == 0 and packed_strides(y.shape)[-1] == 1

@@ -29,6 +29,7 @@ FAMILIES = {
     "max_pool_grad": ("max_pooling_grad",),
     "average_pool_grad": ("average_pooling_grad",),
     "pad": ("padding",),
+    "pad_grad": ("padding_grad",),
     "mvn": ("mean_variance_normalization",),
 }
 FAMILY = {op: family for family, ops in FAMILIES.items() for op in ops}
@@ -256,7 +257,7 @@ def test_the_pooled_dimensions_are_named(device: str) -> None:
     assert image.pooled_axes == (1, 2) and "\n  pools      dimensions 1, 2\n" in str(image)
     for label in ("max_pooling_grad", "average_pooling_grad", "lp_pooling"):
         assert explain(label, device).pooled_axes == (2, 3)
-    for label in ("padding", "mean_variance_normalization"):
+    for label in ("padding", "padding_grad", "mean_variance_normalization"):
         assert explain(label, device).pooled_axes is None
         assert "pools" not in str(explain(label, device))
 

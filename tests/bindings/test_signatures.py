@@ -36,6 +36,9 @@ SIGNATURES = {
     "padding": (
         '(x, start_padding, end_padding, *, mode="constant", value=0, out=None, stream=None)'
     ),
+    "padding_grad": (
+        '(grad, input_sizes, start_padding, end_padding, *, mode="constant", out=None, stream=None)'
+    ),
     "mean_variance_normalization": (
         "(x, scale=None, bias=None, *, axes, use_mean=True, use_variance=True, epsilon=1e-5, "
         "activation=None, out=None, stream=None)"
@@ -59,7 +62,6 @@ AHEAD = {
     "lp_pooling_grad": (
         "(x, y, grad, window_size, strides=1, start_padding=0, end_padding=0, dilations=1, *, p=2)"
     ),
-    "padding_grad": '(grad, input_sizes, start_padding, end_padding, *, mode="constant")',
     "normalization_statistics": '(x, *, axes, use_mean=True, dtype="float64")',
     "merge_statistics": "(a, b)",
     "normalize": ("(x, mean, variance, scale=None, bias=None, *, epsilon=1e-5, activation=None)"),

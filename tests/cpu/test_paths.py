@@ -21,7 +21,7 @@ from path_cases import CASES, LARGE, LAST, Call, Case, max_pool, pool, same, win
 from tests.cpu.test_isa import LEVELS, needs, x86
 
 pytestmark = pytest.mark.core
-FAMILIES = ("pool", "winners", "max_pool_grad", "average_pool_grad", "pad", "mvn")
+FAMILIES = ("pool", "winners", "max_pool_grad", "average_pool_grad", "pad", "pad_grad", "mvn")
 PROCESSOR = "the processor has "
 CSRC = ROOT / "csrc" / "cpu"
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.path)

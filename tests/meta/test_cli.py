@@ -25,6 +25,7 @@ FAMILIES = (
     "average_pooling_grad",
     "lp_pooling",
     "padding",
+    "padding_grad",
     "mean_variance_normalization",
 )
 needs_matplotlib = pytest.mark.skipif(

@@ -27,6 +27,7 @@ OPERATORS = [
     "max_pooling_grad",
     "mean_variance_normalization",
     "padding",
+    "padding_grad",
 ]
 
 

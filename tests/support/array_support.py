@@ -26,6 +26,7 @@ LABELS = (
     "average_pooling_grad",
     "lp_pooling",
     "padding",
+    "padding_grad",
     "mean_variance_normalization",
 )
 SHAPE = (2, 3, 5, 7)
@@ -101,9 +102,14 @@ def make(label: str, shape: tuple[int, ...] = SHAPE, dtype: str = "float32") -> 
         return Problem(op, {"x": x, "grad": data(pooled, dtype, 1)}, geometry, {})
     if op == "average_pooling_grad":
         return Problem(op, {"grad": data(pooled, dtype, 1)}, (shape, *geometry), {})
-    if op == "padding":
+    if op in ("padding", "padding_grad"):
         pads = [(a % 3, (a + 1) % 2 + a // 2) for a in range(len(shape))]
-        return Problem(op, {"x": x}, tuple(zip(*pads, strict=True)), {"mode": "symmetric"})
+        start, end = zip(*pads, strict=True)
+        if op == "padding":
+            return Problem(op, {"x": x}, (start, end), {"mode": "symmetric"})
+        padded = tuple(n + a + b for n, (a, b) in zip(shape, pads, strict=True))
+        arrays = {"grad": data(padded, dtype, 1)}
+        return Problem(op, arrays, (shape, start, end), {"mode": "symmetric"})
     if op == "mean_variance_normalization":
         scale = tuple(n if a == 1 else 1 for a, n in enumerate(shape))
         bias = tuple(n if a == len(shape) - 1 else 1 for a, n in enumerate(shape))

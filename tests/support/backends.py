@@ -29,6 +29,7 @@ OPERATORS = (
     "normalize_grad",
     "normalize_grad_sums",
     "padding",
+    "padding_grad",
 )
 TUPLES = ("sums",)  # arguments that are tuples of arrays
 ARRAYS = ("x", "y", "grad", "indices", "scale", "bias", "mean", "variance", "count")

@@ -29,7 +29,8 @@ class Draw:
     keywords: dict[str, Any]
 
     def _call(self, arrays: dict[str, np.ndarray], out: np.ndarray) -> dict[str, Any]:
-        sizes = {"input_sizes": out.shape} if self.op == "average_pooling_grad" else {}
+        sized = ("average_pooling_grad", "padding_grad")
+        sizes = {"input_sizes": out.shape} if self.op in sized else {}
         return {**arrays, **self.keywords, **sizes, "out": out}
 
     def run(self, arrays: dict[str, np.ndarray], out: np.ndarray) -> np.ndarray:
@@ -224,8 +225,30 @@ def pooling(op: str) -> Callable[..., Draw]:
     return draw
 
 
+def padding_gradient(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
+    """Some dimensions have pads, mostly small ones; few have very many places for an element."""
+    rank = int(rng.integers(2, 5))
+    padded = [int(d) for d in rng.permutation(rank)[: rng.integers(1, rank)]]
+    shape, start, end, room = [1] * rank, [0] * rank, [0] * rank, most
+    for d in rng.permutation(rank):
+        shape[d] = _size(rng, max(1, min(1024, room if d in padded else room // 4)))
+        if d in padded:
+            longest = max(1, room // 2) if rng.random() < 0.2 else min(8, room // 2 + 1)
+            start[d], end[d] = (int(rng.integers(0, longest)) for _ in range(2))
+        room = max(1, room // (start[d] + shape[d] + end[d]))
+    dtype = dtype_of(str(rng.choice(DTYPES)))
+    sizes, layout = tuple(map(sum, zip(shape, start, end, strict=True))), _layout(rng, rank)
+    grad = _array(rng, sizes, dtype, layout)
+    out = placed(tuple(shape), dtype, *(layout if rng.random() < 0.75 else _layout(rng, rank)), 0)
+    modes = ("constant", "edge", "reflection", "symmetric", "wrap")
+    keywords = {"start_padding": start, "end_padding": end, "mode": modes[rng.integers(0, 5)]}
+    kept = tuple(d for d in range(rank) if d not in padded)
+    return Draw("padding_grad", {"grad": grad}, out, kept, keywords)
+
+
 DRAWS: dict[str, Callable[..., Draw]] = {
     "mean_variance_normalization": normalization,
+    "padding_grad": padding_gradient,
     **{
         op: pooling(op)
         for op in (

@@ -52,6 +52,7 @@ RULES = {
     "L7": ("D-LP-6",),
     "P5": ("D-PAD-2",),
     "P6": ("D-PAD-1", "D-PAD-13"),
+    "PG1": ("D-GRAD-10", "D-GRAD-11a"),
     "V1": ("D-MVN-1",),
     "V4": ("D-MVN-13",),
     "V8": ("D-MVN-3",),
@@ -254,6 +255,32 @@ def _normal(name: str, x: Any, expected: Any, digits: int | None = 6, **kwargs: 
     return Example(name, "mean_variance_normalization", args, kwargs, (result,), digits)
 
 
+def _padding_grad_examples() -> Iterator[Example]:
+    """The sums 1, 2, 3, ... of a row, onto n elements with pads before and after; a plane's."""
+    modes = ("constant", "edge", "reflection", "symmetric", "wrap")
+    rows = {
+        (4, 0, 8): ([1, 2, 3, 4], [1, 2, 3, 72], [8, 28, 28, 14], [18, 19, 20, 21],
+                    [15, 18, 21, 24]),
+        (3, 5, 0): ([6, 7, 8], [21, 7, 8], [8, 16, 12], [11, 12, 13], [9, 12, 15]),
+        (2, 3, 3): ([4, 5], [10, 26], [20, 16], [22, 14], [20, 16]),
+        (1, 2, 2): ([3], [15], [15], [15], [15]),
+    }  # fmt: skip
+    for (n, before, after), results in rows.items():
+        grad = np.arange(1.0, 1 + n + before + after)
+        for mode, result in zip(modes, results, strict=True):
+            name, want = f"PG1 {n} {before}/{after} {mode}", np.array(result, float)
+            yield Example(name, "padding_grad", (grad, [n], before, after), {"mode": mode}, (want,))
+    near, far = [[14, 22], [46, 54]], [[44, 40], [28, 24]]
+    plane = np.arange(1.0, 17).reshape(4, 4)
+    for mode, result in zip(modes, ([[6, 7], [10, 11]], near, far, near, far), strict=True):
+        name, want = f"PG5 {mode}", np.array(result, float)
+        yield Example(name, "padding_grad", (plane, (2, 2), 1, 1), {"mode": mode}, (want,))
+    ones = ([1, 1, 1, 9], [2, 4, 4, 2], [3, 3, 3, 3], [3, 3, 3, 3])
+    for mode, result in zip(modes[1:], ones, strict=True):
+        name, want = f"PG6 {mode}", np.array(result, float)
+        yield Example(name, "padding_grad", (np.ones(12), [4], 0, 8), {"mode": mode}, (want,))
+
+
 def _normalization_examples() -> Iterator[Example]:
     affine = {"scale": SCALE, "bias": BIAS}
     v1 = [-1.341635, -0.447212, 0.447212, 1.341635, -1.341641, -0.447214, 0.447214, 1.341641]
@@ -290,6 +317,7 @@ EXAMPLES = [
     *_average_grad_examples(),
     *_lp_examples(),
     *_padding_examples(),
+    *_padding_grad_examples(),
     *_normalization_examples(),
     *(Example(*call) for call in normalization_grad_calls()),
 ]

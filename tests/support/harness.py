@@ -26,6 +26,7 @@ DTYPES = {
     "average_pooling_grad": FLOATS,
     "lp_pooling": FLOATS,
     "padding": [*INTEGERS, *FLOATS],
+    "padding_grad": FLOATS,
     "mean_variance_normalization": FLOATS,
     "mean_variance_normalization_grad": FLOATS,
     "normalize_grad_sums": FLOATS,

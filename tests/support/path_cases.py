@@ -102,6 +102,13 @@ def pad(shape: Any, start: Any, end: Any, dtype: str = "float32", **more: Any) -
     return Call("padding", {"x": shape}, given, dtype)
 
 
+def pad_grad(shape: Any, start: Any, end: Any, mode: str = "edge", **more: Any) -> Call:
+    pads = [np.broadcast_to(pad, len(shape)).tolist() for pad in (start, end)]
+    padded = tuple(map(sum, zip(shape, *pads, strict=True)))
+    given = {"input_sizes": shape, "start_padding": start, "end_padding": end, "mode": mode}
+    return Call("padding_grad", {"grad": padded}, {**given, **more})
+
+
 def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
     shapes = {"x": shape, **({"scale": affine, "bias": affine} if affine else {})}
     return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)
@@ -245,6 +252,19 @@ CASES = [
         "lines are at most 24 elements": pad((15, 3), (0, 2), (0, 3), dtype="int16")}),
     Case("pad/streamed_lines", pad((1_000_000_000,), 2, 3), {LARGE: pad((300,), 2, 3)}),
     Case("pad/plain", pad((100,), 2, 3)),
+    Case("pad_grad/rows", pad_grad((1, 3, 1100), (15, 0, 512), (0, 15, 512), "symmetric"), {
+        "lines along the last padded axis are packed":
+            pad_grad((3, 2), (1, 2), (0, 3), out=types.SimpleNamespace(
+                shape=(3, 2), dtype="float32", strides=(4, 12))),
+        "at most 1024 elements of a line have several terms":
+            pad_grad((2, 1100), (15, 512), (0, 513), "symmetric"),
+        "at most 1024 elements of a line have several terms, each at most 256":
+            pad_grad((3, 2), (1, 256), (2, 1)),
+        "a line is the sum of at most 256": pad_grad((2, 3, 4), (15, 16, 1), (2, 1, 3)),
+    }),
+    Case("pad_grad/pieces", pad_grad((1,), 1000, 3096), {
+        "few elements have more than 4096 terms": pad_grad((1,), 1000, 3095)}),
+    Case("pad_grad/plain", pad_grad((1,), 1000, 3095)),
     Case("mvn/short_rows", mvn((9, 16), 1), {
         "groups are rows of at most 16 elements": mvn((9, 17), 1),
         "elements are floats of at most 32 bits": mvn((9, 16), 1, dtype="float64"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-IDENTIFIER = re.compile(r"\bD-[A-Z]+-\d+\b")
+IDENTIFIER = re.compile(r"\bD-[A-Z]+-\d+[a-z]?\b")
 UNTESTABLE = "rules no test can hold"
 
 
@@ -48,6 +48,7 @@ def problem(document: str, ran: set[str]) -> str:
     return "; ".join(parts)
 
 
-def _number(identifier: str) -> tuple[str, int]:
+def _number(identifier: str) -> tuple[str, int, str]:
     family, _, number = identifier.rpartition("-")
-    return family, int(number)
+    digits = number.rstrip("abc")
+    return family, int(digits), number[len(digits) :]

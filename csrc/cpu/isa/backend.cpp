@@ -5,7 +5,16 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-const Backend backend = {CUDML_ISA_NAME,          pool_paths, winner_paths, max_pool_grad_paths,
-                         average_pool_grad_paths, pad_paths,  mvn_paths,    mvn_grad_paths};
+const Backend backend = {
+    .isa = CUDML_ISA_NAME,
+    .pool = pool_paths,
+    .winners = winner_paths,
+    .max_pool_grad = max_pool_grad_paths,
+    .average_pool_grad = average_pool_grad_paths,
+    .pad = pad_paths,
+    .pad_grad = pad_grad_paths,
+    .mvn = mvn_paths,
+    .mvn_grad = mvn_grad_paths,
+};
 
 }  // namespace cudml::cpu::CUDML_ISA

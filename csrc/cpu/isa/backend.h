@@ -15,6 +15,7 @@ struct Backend {
   Paths<PoolGradPlan> (*max_pool_grad)();
   Paths<PoolGradPlan> (*average_pool_grad)();
   Paths<PadPlan> (*pad)();
+  Paths<PadGradPlan> (*pad_grad)();
   Paths<MvnPlan> (*mvn)();
   Paths<MvnGradPlan> (*mvn_grad)();
 };

@@ -13,6 +13,7 @@ Paths<PoolGradPlan> paths_for(const PoolGradPlan& plan) {
                                             : backend().average_pool_grad();
 }
 Paths<PadPlan> paths_for(const PadPlan&) { return backend().pad(); }
+Paths<PadGradPlan> paths_for(const PadGradPlan&) { return backend().pad_grad(); }
 Paths<MvnPlan> paths_for(const MvnPlan&) { return backend().mvn(); }
 Paths<MvnGradPlan> paths_for(const MvnGradPlan&) { return backend().mvn_grad(); }
 
@@ -23,7 +24,7 @@ Machine machine() { return {num_threads()}; }
 std::string path_names() {
   const Backend& all = backend();
   return choose::names_of(all.pool(), all.winners(), all.max_pool_grad(), all.average_pool_grad(),
-                          all.pad(), all.mvn(), all.mvn_grad());
+                          all.pad(), all.pad_grad(), all.mvn(), all.mvn_grad());
 }
 
 // Where a batch or a kept dimension is empty, predicates would divide by its size.

@@ -12,6 +12,7 @@ Paths<PoolPlan> winner_paths();
 Paths<PoolGradPlan> max_pool_grad_paths();
 Paths<PoolGradPlan> average_pool_grad_paths();
 Paths<PadPlan> pad_paths();
+Paths<PadGradPlan> pad_grad_paths();
 Paths<MvnPlan> mvn_paths();
 Paths<MvnGradPlan> mvn_grad_paths();
 

@@ -58,18 +58,23 @@ bool are_lines_long(const PadPlan& plan, const Machine&) {
   return line.axis.out * line.run * plan.item_size >= kStreamedLine;
 }
 
+/// The first element of x that is read.
+const void* x_of(const PadPlan& plan, const Arrays& a) {
+  return static_cast<const char*>(a.inputs[0]) + plan.x_first * plan.item_size;
+}
+
 void pad_seams(const PadPlan& plan, const Arrays& a) {
   const Line line = line_of(plan);
   Seams seams;
   seams.prepare(plan, line);
   if constexpr (kHasLineVectors)
-    write_packed<SeamOutput>(plan, a.inputs[0], a.outputs[0], line.outer_rank, seams);
+    write_packed<SeamOutput>(plan, x_of(plan, a), a.outputs[0], line.outer_rank, seams);
 }
 
 void pad_packed(const PadPlan& plan, const Arrays& a) {
   PackedLines lines;
   prepare(plan, lines);
-  write_packed<PackedOutput>(plan, a.inputs[0], a.outputs[0], line_of(plan).outer_rank, lines);
+  write_packed<PackedOutput>(plan, x_of(plan, a), a.outputs[0], line_of(plan).outer_rank, lines);
 }
 
 /// Calls fn(x, y, the constant) with the arrays as integers of the elements' size.
@@ -77,7 +82,7 @@ template <class Fn>
 void as_items(const PadPlan& plan, const Arrays& a, const Fn& fn) {
   const auto run = [&]<class T>(T value) {
     std::memcpy(&value, plan.value.bytes, sizeof value);
-    fn(static_cast<const T*>(a.inputs[0]), static_cast<T*>(a.outputs[0]), value);
+    fn(static_cast<const T*>(x_of(plan, a)), static_cast<T*>(a.outputs[0]), value);
   };
   switch (plan.item_size) {
     case 1: return run(uint8_t{});

@@ -10,6 +10,7 @@ from cudml._operators.normalization_grad import (
     normalize_grad_sums,
 )
 from cudml._operators.padding import padding
+from cudml._operators.padding_grad import padding_grad
 from cudml._operators.pooling import average_pooling, lp_pooling, max_pooling
 from cudml._operators.pooling_grad import average_pooling_grad, max_pooling_grad
 
@@ -24,4 +25,5 @@ __all__ = [
     "normalize_grad",
     "normalize_grad_sums",
     "padding",
+    "padding_grad",
 ]

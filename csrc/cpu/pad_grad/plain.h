@@ -1,0 +1,130 @@
+// Gradients of padding element by element; very long sums in pieces that threads share.
+#pragma once
+
+#include "cpu/pad_grad/gather.h"
+#include "cpu/threads/parallel.h"
+#include "ops/pool_shape.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Walks the elements of the result, axis `plan.rank - 1` fastest.
+template <class T>
+class Elements {
+ public:
+  Elements(const PadGradPlan& plan, const T* grad, int64_t element)
+      : gather(plan, grad), plan_(plan) {
+    for (int d = plan.rank - 1; d >= 0; --d) {
+      at_[d] = element % plan.axis[d].in;
+      element /= plan.axis[d].in;
+      enter(d);
+    }
+    gather.settle();
+  }
+
+  /// From the result's first element.
+  int64_t offset() const { return offset_; }
+  int64_t at(int d) const { return at_[d]; }
+
+  void advance() {
+    int d = plan_.rank - 1;
+    for (; d >= 0 && at_[d] + 1 == plan_.axis[d].in; --d) move(d, 0);
+    if (d >= 0) move(d, at_[d] + 1);
+    gather.settle();
+  }
+
+  Gather<T> gather;
+
+ private:
+  void enter(int d) {
+    gather.place(d, at_[d]);
+    offset_ += at_[d] * plan_.axis[d].stride;
+  }
+  void move(int d, int64_t i) {
+    offset_ -= at_[d] * plan_.axis[d].stride;
+    at_[d] = i;
+    enter(d);
+  }
+
+  const PadGradPlan& plan_;
+  int64_t at_[kMaxRank];
+  int64_t offset_ = 0;
+};
+
+int64_t term_bytes(const PadGradPlan& plan) {
+  return saturating_product(plan.terms(), int64_t(size_of(plan.dtype)));
+}
+
+template <class T>
+void gather_all(const PadGradPlan& plan, const T* grad, T* result) {
+  parallel_for(plan.elements(), term_bytes(plan), [&](int64_t begin, int64_t end) {
+    Elements<T> elements(plan, grad, begin);
+    Pace pace;
+    for (int64_t e = begin; e < end; ++e) {
+      pace.add(1);
+      result[elements.offset()] = store_as<T>(elements.gather.sum());
+      if (e + 1 < end) elements.advance();
+    }
+  });
+}
+
+/// The elements with long sums: at both ends of the folded axis, or all along it.
+class LongSums {
+ public:
+  explicit LongSums(const PadGradPlan& plan)
+      : folded_(plan.axis[plan.folded]),
+        ends_only_(folded_.mode == Border::edge),
+        along_(plan.long_sums / (plan.elements() / folded_.in)) {
+    for (int d = plan.rank - 1; d > plan.folded; --d) inside_ *= plan.axis[d].in;
+  }
+
+  /// The element that has a number among them.
+  int64_t element(int64_t number) const {
+    const int64_t inside = number % inside_, rest = number / inside_;
+    int64_t i = rest % along_;
+    if (ends_only_ && i > 0) i = folded_.in - 1;
+    return (rest / along_ * folded_.in + i) * inside_ + inside;
+  }
+
+  /// The number of an element that is one of them.
+  int64_t number(int64_t element) const {
+    const int64_t inside = element % inside_, rest = element / inside_, i = rest % folded_.in;
+    return (rest / folded_.in * along_ + (ends_only_ ? i > 0 : i)) * inside_ + inside;
+  }
+
+ private:
+  const PadGradAxis& folded_;
+  bool ends_only_;
+  int64_t along_, inside_ = 1;
+};
+
+template <class T>
+void gather_pieces(const PadGradPlan& plan, const T* grad, T* result, Acc<T>* sums) {
+  const LongSums long_sums(plan);
+  parallel_for(plan.long_sums * plan.pieces, term_bytes(plan), [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const Elements<T> elements(plan, grad, long_sums.element(task / plan.pieces));
+      const int64_t piece = task % plan.pieces;
+      if (piece * kPadGradPiece < elements.gather.folds())
+        sums[task] = elements.gather.piece(piece);
+    }
+  });
+  parallel_for(plan.elements(), plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+    Elements<T> elements(plan, grad, begin);
+    for (int64_t e = begin; e < end; ++e) {
+      const int64_t pieces = (elements.gather.folds() + kPadGradPiece - 1) / kPadGradPiece;
+      Acc<T> sum;
+      if (pieces > 1) {
+        const Acc<T>* next = sums + long_sums.number(e) * plan.pieces;
+        sum = long_sum<Acc<T>>(pieces, [&] { return *next++; });
+      } else {
+        sum = elements.gather.sum();
+      }
+      result[elements.offset()] = store_as<T>(sum);
+      if (e + 1 < end) elements.advance();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
