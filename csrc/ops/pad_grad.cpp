@@ -102,11 +102,9 @@ int folded_axis(const PadGradPlan& plan) {
 /// Few elements of very many terms, whose pieces are shared out. Others have threads enough.
 void find_long_sums(PadGradPlan& plan) {
   constexpr int64_t kMostPieces = int64_t{1} << 21;
-  const PadGradAxis& a = plan.axis[plan.folded];
-  plan.pieces = (most_preimages(a) + kPadGradPiece - 1) / kPadGradPiece;
+  plan.pieces = (most_preimages(plan.axis[plan.folded]) + kPadGradPiece - 1) / kPadGradPiece;
   if (plan.pieces == 1) return;
-  const int64_t along = a.mode == Border::edge ? std::min<int64_t>(a.in, 2) : a.in;
-  const int64_t sums = plan.elements() / a.in * along;
+  const int64_t sums = PadGradLongSums(plan).count(plan.elements());
   if (sums <= kMostPieces / plan.pieces) plan.long_sums = sums;
 }
 

@@ -1,6 +1,8 @@
 // The gradient of padding: what a caller asks for, what a kernel reads, and the rules between.
 #pragma once
 
+#include <type_traits>
+
 #include "ops/pad.h"
 
 namespace cudml {
@@ -14,38 +16,43 @@ struct PadGradDesc {
 
 /// Positions of a padded dimension that show one of its elements, ascending: `first`, from which
 /// the two gaps follow in turn.
-struct Preimages {
-  int64_t first, gap[2], count;
+template <class Int>
+struct PreimagesOf {
+  Int first, gap[2], count;
 
-  HD int64_t at(int64_t k) const { return first + (k >> 1) * (gap[0] + gap[1]) + (k & 1) * gap[0]; }
+  HD Int at(Int k) const { return first + (k >> 1) * (gap[0] + gap[1]) + (k & 1) * gap[0]; }
 };
+using Preimages = PreimagesOf<int64_t>;
 
 /// Elements [0, in) of the result and positions [0, out) of the incoming gradient. Elements
 /// [inner_begin, inner_end) show at one position alone, `start` after their own.
-struct PadGradAxis {
-  int64_t in = 1, out = 1, start = 0;
-  int64_t inner_begin = 0, inner_end = 0;
+template <class Int>
+struct PadGradAxisOf {
+  Int in = 1, out = 1, start = 0;
+  Int inner_begin = 0, inner_end = 0;
   int64_t grad_stride = 0, stride = 0;
   Border mode = Border::edge;
 
   bool is_padded() const { return in != out; }
 };
+using PadGradAxis = PadGradAxisOf<int64_t>;
 
-HD Preimages preimages_of(const PadGradAxis& a, int64_t i) {
+template <class Int>
+HD PreimagesOf<Int> preimages_of(const PadGradAxisOf<Int>& a, std::type_identity_t<Int> i) {
   if (i >= a.inner_begin && i < a.inner_end) return {a.start + i, {0, 0}, 1};
   if (a.mode == Border::edge) {
-    const int64_t first = i == 0 ? 0 : a.start + i, last = i == a.in - 1 ? a.out - 1 : a.start + i;
+    const Int first = i == 0 ? 0 : a.start + i, last = i == a.in - 1 ? a.out - 1 : a.start + i;
     return {first, {1, 1}, last - first + 1};
   }
   const bool is_turned = a.mode != Border::wrap;
-  const int64_t period = a.mode == Border::reflection  ? 2 * (a.in - 1)
-                         : a.mode == Border::symmetric ? 2 * a.in
-                                                       : a.in;
-  const int64_t straight = (a.start + i) % period;
-  const int64_t turned = floor_mod(a.start - i - (a.mode == Border::symmetric), period);
-  const int64_t low = is_turned && turned < straight ? turned : straight;
-  const int64_t high = is_turned && turned > straight ? turned : straight;
-  const int64_t count = (a.out - 1 - low) / period + 1;
+  const Int period = a.mode == Border::reflection  ? 2 * (a.in - 1)
+                     : a.mode == Border::symmetric ? 2 * a.in
+                                                   : a.in;
+  const Int straight = (a.start + i) % period;
+  const Int turned = floor_mod<Int>(a.start - i - (a.mode == Border::symmetric), period);
+  const Int low = is_turned && turned < straight ? turned : straight;
+  const Int high = is_turned && turned > straight ? turned : straight;
+  const Int count = (a.out - 1 - low) / period + 1;
   if (low == high) return {low, {period, period}, count};
   return {low,
           {high - low, period - (high - low)},
@@ -80,6 +87,36 @@ inline constexpr int64_t kPadGradPiece = 4096;
 
 /// The most positions that show one element of an axis.
 int64_t most_preimages(const PadGradAxis& axis);
+
+/// The elements with long sums: at both ends of the folded axis, or all along it.
+class PadGradLongSums {
+ public:
+  explicit PadGradLongSums(const PadGradPlan& plan)
+      : in_(plan.axis[plan.folded].in), ends_only_(plan.axis[plan.folded].mode == Border::edge) {
+    for (int d = plan.rank - 1; d > plan.folded; --d) inside_ *= plan.axis[d].in;
+    along_ = ends_only_ && in_ > 2 ? 2 : in_;
+  }
+
+  int64_t count(int64_t elements) const { return elements / in_ * along_; }
+
+  /// The element that has a number among them.
+  HD int64_t element(int64_t number) const {
+    const int64_t inside = number % inside_, rest = number / inside_;
+    int64_t i = rest % along_;
+    if (ends_only_ && i > 0) i = in_ - 1;
+    return (rest / along_ * in_ + i) * inside_ + inside;
+  }
+
+  /// The number of an element that is one of them.
+  HD int64_t number(int64_t element) const {
+    const int64_t inside = element % inside_, rest = element / inside_, i = rest % in_;
+    return (rest / in_ * along_ + (ends_only_ ? i > 0 : i)) * inside_ + inside;
+  }
+
+ private:
+  int64_t in_, along_ = 1, inside_ = 1;
+  bool ends_only_;
+};
 
 /// Sizes of the result; checks everything that does not need it.
 Dims output_sizes(const PadGradDesc& desc, const TensorDesc& grad);

@@ -116,6 +116,14 @@ def extremes(family: str) -> Calls:
             ("padding", {"x": Described((5, 4, 9), "uint8"), "start_padding": 1, "end_padding": 0,
                          "out": Described((6, 5, 10), "uint8", "apart")}),
         ],
+        "pad_grad": [
+            ("padding_grad", {"grad": Described((2**31 + 1, 4), "float16"), "mode": "edge",
+                              "input_sizes": (2**31, 3), "start_padding": (1, 0),
+                              "end_padding": (0, 1)}),
+            ("padding_grad", {"grad": Described((3, 5), "float32"), "mode": "wrap",
+                              "input_sizes": (2, 3), "start_padding": (1, 0),
+                              "end_padding": (0, 2), "out": np.zeros((3, 2), np.float32).T}),
+        ],
         "mvn": [
             (mvn, {"x": Described((2**31, 8), "float16"), "axes": 1}),
             (mvn, {"x": Described((4, 2**31), "float16"), "axes": 0}),
@@ -123,7 +131,7 @@ def extremes(family: str) -> Calls:
             (mvn, {"x": Described((200, 70_000), "float32"), "axes": 1}),
         ],
     }  # fmt: skip
-    if "grad" in family:
+    if "pool_grad" in family:
         calls[family] = [
             (gradient, backward(gradient, HUGE, 2, 2)),
             (gradient, backward(gradient, HUGE, 2, 2, order="rows repeated")),

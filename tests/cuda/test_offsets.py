@@ -52,6 +52,16 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
         {"grad": (2, 3, 4), "input_sizes": (2, 3, 5), "window_size": 2},
     ),
     "pad": ("padding", {"x": (2, 3), "start_padding": (1, 2), "end_padding": 0, "mode": "edge"}),
+    "pad_grad": (
+        "padding_grad",
+        {
+            "grad": (3, 5),
+            "input_sizes": (2, 3),
+            "start_padding": (1, 2),
+            "end_padding": 0,
+            "mode": "edge",
+        },
+    ),
     "mvn": ("mean_variance_normalization", {"x": (6, 4), "axes": 1, "activation": "relu"}),
 }
 
@@ -83,7 +93,11 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
             verdict = bounds.compare([out.view().copy()], want)
             assert verdict.ok, f"{kernel}: {verdict.message}"
     assert len(refusals) < len(kernels)
-    if name not in ("pad", "mvn"):  # whose kernels hold offsets in 64 bits, or need other things
+    if name not in (
+        "pad",
+        "pad_grad",
+        "mvn",
+    ):  # whose kernels hold offsets in 64 bits, or need other things
         assert any("2^31" in need for need in refusals.values()), refusals
 
 
@@ -111,6 +125,16 @@ def test_more_planes_than_a_grid_has_in_y(family: str) -> None:
             {"grad": grad, "input_sizes": x.shape, "window_size": 2},
         ),
         "pad": ("padding", {"x": x, "start_padding": (0, 0, 1), "end_padding": 0}),
+        "pad_grad": (
+            "padding_grad",
+            {
+                "grad": x,
+                "input_sizes": grad.shape,
+                "start_padding": 0,
+                "end_padding": (0, 0, 1),
+                "mode": "edge",
+            },
+        ),
     }[family]
     want = harness.called(backends.CPU, op, call)
     with backends.using(backends.SIMT):

@@ -242,7 +242,7 @@ REFUSED = [
     (ValueError, ("InputGradientTensor.DimensionCount is 9", "between 1 and 8"),
      {"grad": GRAD.reshape(5, 7, *[1] * 7)}),
     (ValueError, ("InputGradientTensor.DimensionCount is 0", "between 1 and 8"),
-     {"grad": np.float32(1).reshape(()), "input_sizes": (), "start_padding": (),
+     {"grad": np.zeros((), np.float32), "input_sizes": (), "start_padding": (),
       "end_padding": ()}),
     (ValueError, ("InputGradientTensor.Sizes[1] is 7; it must be 2 + 3 + 1 = 6",),
      {"end_padding": (2, 1)}),

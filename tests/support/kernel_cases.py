@@ -37,7 +37,7 @@ def needs_of(family: str) -> dict[str, tuple[str, ...]]:
 
 
 NEAR = ("contiguous", "permuted", "sliced", "misaligned")  # as a CUDA library would lay them out
-FAMILIES = ("pool", "max_pool_grad", "average_pool_grad", "pad", "mvn")
+FAMILIES = ("pool", "max_pool_grad", "average_pool_grad", "pad", "pad_grad", "mvn")
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,27 @@ def pad_cases() -> Iterator[Case]:
     yield Case("other types", "padding", {"x": shape}, pads, rest)
 
 
+LONG_PADS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
+    "one long sum": ((1,), (3000,), (2200,)),
+    "long sums beside each other": ((2, 1, 3), (0, 4000, 0), (0, 300, 0)),
+    "a long sum at either end": ((3, 4, 2), (1, 4097, 0), (0, 5000, 1)),
+    "a few hundred terms": ((2, 3), (150, 1), (120, 2)),
+}
+
+
+def pad_grad_cases() -> Iterator[Case]:
+    for k, (name, (shape, start, end)) in enumerate([*PADS.items(), *LONG_PADS.items()]):
+        grad = tuple(map(sum, zip(shape, start, end, strict=True)))
+        layouts = NEAR[:2] if name in LONG_PADS else NEAR
+        for mode in MODES[1:]:
+            arguments = {
+                "input_sizes": shape, "start_padding": start, "end_padding": end, "mode": mode,
+            }  # fmt: skip
+            kind = ("random", "exact")[k % 2]
+            yield Case(f"{name}, {mode}", "padding_grad", {"grad": grad}, arguments,
+                       layouts=layouts, kind=kind)  # fmt: skip
+
+
 # shape, axes, sizes of scale, sizes of bias
 GROUPS: dict[str, tuple[tuple[int, ...], Any, Any, Any]] = {
     "short rows": ((37, 33), 1, (1, 33), (1, 33)),
@@ -311,6 +332,8 @@ CORE = {
     "pad": ("long rows, mixed", "long rows, whole vectors, constant", "long rows, reflection",
             "short rows, symmetric", "short rows, whole vectors, edge",
             "pads around planes of whole vectors, wrap"),
+    "pad_grad": ("long rows, reflection", "short rows, symmetric", "one long sum, edge",
+                 "a long sum at either end, wrap", "a few hundred terms, edge"),
     "mvn": ("short rows", "rows of a warp", "rows of a block", "instances", "columns,",
             "channels last", "groups of channels, last", "two groups in parts",
             "every other axis"),
@@ -332,5 +355,6 @@ def cases(family: str) -> list[Case]:
         "max_pool_grad": lambda: grad_cases("max_pooling_grad"),
         "average_pool_grad": lambda: grad_cases("average_pooling_grad"),
         "pad": pad_cases,
+        "pad_grad": pad_grad_cases,
         "mvn": mvn_cases,
     }[family]())  # fmt: skip

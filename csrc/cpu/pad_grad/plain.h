@@ -68,39 +68,9 @@ void gather_all(const PadGradPlan& plan, const T* grad, T* result) {
   });
 }
 
-/// The elements with long sums: at both ends of the folded axis, or all along it.
-class LongSums {
- public:
-  explicit LongSums(const PadGradPlan& plan)
-      : folded_(plan.axis[plan.folded]),
-        ends_only_(folded_.mode == Border::edge),
-        along_(plan.long_sums / (plan.elements() / folded_.in)) {
-    for (int d = plan.rank - 1; d > plan.folded; --d) inside_ *= plan.axis[d].in;
-  }
-
-  /// The element that has a number among them.
-  int64_t element(int64_t number) const {
-    const int64_t inside = number % inside_, rest = number / inside_;
-    int64_t i = rest % along_;
-    if (ends_only_ && i > 0) i = folded_.in - 1;
-    return (rest / along_ * folded_.in + i) * inside_ + inside;
-  }
-
-  /// The number of an element that is one of them.
-  int64_t number(int64_t element) const {
-    const int64_t inside = element % inside_, rest = element / inside_, i = rest % folded_.in;
-    return (rest / folded_.in * along_ + (ends_only_ ? i > 0 : i)) * inside_ + inside;
-  }
-
- private:
-  const PadGradAxis& folded_;
-  bool ends_only_;
-  int64_t along_, inside_ = 1;
-};
-
 template <class T>
 void gather_pieces(const PadGradPlan& plan, const T* grad, T* result, Acc<T>* sums) {
-  const LongSums long_sums(plan);
+  const PadGradLongSums long_sums(plan);
   parallel_for(plan.long_sums * plan.pieces, term_bytes(plan), [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const Elements<T> elements(plan, grad, long_sums.element(task / plan.pieces));
