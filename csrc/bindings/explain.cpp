@@ -31,7 +31,17 @@ py::list listed(auto ways) {
 }
 
 enum class Family {
-  none, pool, winners, max_pool_grad, average_pool_grad, pad, pad_grad, mvn, mvn_grad
+  none,
+  pool,
+  winners,
+  max_pool_grad,
+  average_pool_grad,
+  lp_pool_grad,
+  unpool,
+  pad,
+  pad_grad,
+  mvn,
+  mvn_grad,
 };
 
 Family family_named(const std::string& name) {
@@ -40,11 +50,13 @@ Family family_named(const std::string& name) {
   if (is("winners")) return Family::winners;
   if (is("max_pool_grad", "max_pooling_grad")) return Family::max_pool_grad;
   if (is("average_pool_grad", "average_pooling_grad")) return Family::average_pool_grad;
+  if (is("lp_pool_grad", "lp_pooling_grad")) return Family::lp_pool_grad;
   if (is("pad", "padding")) return Family::pad;
   if (is("pad_grad", "padding_grad")) return Family::pad_grad;
   if (is("mvn", "mean_variance_normalization")) return Family::mvn;
   if (is("mvn_grad", "mean_variance_normalization_grad", "normalize_grad_sums", "normalize_grad"))
     return Family::mvn_grad;
+  if (is("unpool", "max_unpooling")) return Family::unpool;
   return Family::none;
 }
 
@@ -52,10 +64,12 @@ py::list kernels_of(Family family) {
   switch (family) {
     case Family::max_pool_grad: return listed(cuda::max_pool_grad_kernels());
     case Family::average_pool_grad: return listed(cuda::average_pool_grad_kernels());
+    case Family::lp_pool_grad: return listed(cuda::lp_pool_grad_kernels());
     case Family::pad: return listed(cuda::pad_kernels());
     case Family::pad_grad: return listed(cuda::pad_grad_kernels());
     case Family::mvn: return listed(cuda::mvn_kernels());
     case Family::mvn_grad: return listed(cuda::mvn_grad_kernels());
+    case Family::unpool: return listed(cuda::unpool_kernels());
     default: return listed(cuda::pool_kernels());  // values and winners are of one kernel
   }
 }
@@ -66,10 +80,12 @@ py::list paths_of(Family family) {
     case Family::winners: return listed(paths.winners());
     case Family::max_pool_grad: return listed(paths.max_pool_grad());
     case Family::average_pool_grad: return listed(paths.average_pool_grad());
+    case Family::lp_pool_grad: return listed(paths.lp_pool_grad());
     case Family::pad: return listed(paths.pad());
     case Family::pad_grad: return listed(paths.pad_grad());
     case Family::mvn: return listed(paths.mvn());
     case Family::mvn_grad: return listed(paths.mvn_grad());
+    case Family::unpool: return listed(paths.unpool());
     default: return listed(paths.pool());
   }
 }
@@ -118,8 +134,8 @@ py::list kernels(const py::object& family, const py::object& device) {
         "; it must be \"cuda\" or \"cpu\"");
   const Family found = family_named(utf8(family));
   check(found != Family::none, "kernels: family is ", text_of(family),
-        "; it must be an operator's name or pool, winners, max_pool_grad, average_pool_grad, pad, "
-        "pad_grad, mvn or mvn_grad");
+        "; it must be an operator's name or pool, winners, max_pool_grad, average_pool_grad, "
+        "lp_pool_grad, unpool, pad, pad_grad, mvn or mvn_grad");
   return where == "cpu" ? paths_of(found) : kernels_of(found);
 }
 

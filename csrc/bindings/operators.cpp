@@ -149,6 +149,54 @@ py::object average_pooling_grad(Call& call, py::handle grad, py::handle input_si
   return gradient(call, desc, nullptr, incoming, out);
 }
 
+py::object lp_pooling_grad(Call& call, py::handle x, py::handle y, py::handle grad,
+                           py::handle window_size, py::handle strides, py::handle start_padding,
+                           py::handle end_padding, py::handle dilations, py::handle p,
+                           py::handle out) {
+  Array input = input_array(call, "InputTensor", "x", x);
+  Array norms = input_array(call, "OutputTensor", "y", y);
+  Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
+  call.check_stream();
+  PoolGradDesc desc;
+  desc.forward =
+      pool_desc(call.op, PoolKind::lp, input.view.rank(),
+                {window_size, strides, start_padding, end_padding, dilations, py::none()});
+  desc.forward.p = uint32_t(whole_number(call.op, "P", p, kStepRange));
+  desc.input_sizes = input.view.sizes;
+  call.pooled_axes = &desc.forward.axes;
+  Invocation invocation(call, {{"InputTensor", "x", &input},
+                               {"OutputTensor", "y", &norms},
+                               {"InputGradientTensor", "grad", &incoming}});
+  invocation.key().add(desc);
+  invocation.add_output("OutputGradientTensor", "out", out);
+  return invocation.run(out, [&] {
+    output_sizes(desc, &input.view, incoming.view, &norms.view);
+    const TensorDesc& result = invocation.settle(0, input.view.dtype, desc.input_sizes, input.view);
+    return make_plan(desc, &input.view, incoming.view, result, &norms.view);
+  });
+}
+
+py::object max_unpooling(Call& call, py::handle x, py::handle indices, py::handle sizes,
+                         py::handle out) {
+  Array input = input_array(call, "InputTensor", "x", x);
+  Array places = input_array(call, "IndicesTensor", "indices", indices);
+  call.check_stream();
+  const int rank = input.view.rank();
+  UnpoolDesc desc;
+  desc.op = call.op;
+  desc.output_sizes = whole_shape(call.op, "OutputTensor.Sizes", "output_sizes", sizes, rank,
+                                  "the full shape of the result");
+  Invocation invocation(call,
+                        {{"InputTensor", "x", &input}, {"IndicesTensor", "indices", &places}});
+  invocation.key().add(desc.output_sizes);
+  invocation.add_output("OutputTensor", "out", out);
+  return invocation.run(out, [&] {
+    const Dims y = output_sizes(desc, input.view, places.view);
+    return make_plan(desc, input.view, places.view,
+                     invocation.settle(0, input.view.dtype, y, input.view));
+  });
+}
+
 py::object padding(Call& call, py::handle x, py::handle start_padding, py::handle end_padding,
                    py::handle mode, py::handle value, py::handle out) {
   Array input = input_array(call, "InputTensor", "x", x);
@@ -280,6 +328,8 @@ void for_each_operator(Visitor&& visit) {
   visit(Operator<"average_pooling", &average_pooling>());
   visit(Operator<"average_pooling_grad", &average_pooling_grad>());
   visit(Operator<"lp_pooling", &lp_pooling>());
+  visit(Operator<"lp_pooling_grad", &lp_pooling_grad>());
+  visit(Operator<"max_unpooling", &max_unpooling>());
   visit(Operator<"padding", &padding>());
   visit(Operator<"padding_grad", &padding_grad>());
   visit(Operator<"mean_variance_normalization", &mean_variance_normalization>());

@@ -44,6 +44,10 @@ void max_pool_grad(const PoolGradPlan&, const Choice&, const void*, const void*,
 void average_pool_grad(const PoolGradPlan&, const Choice&, const void*, void*, const Target&) {
   refuse_cuda();
 }
+void lp_pool_grad(const PoolGradPlan&, const Choice&, const void*, const void*, const void*, void*,
+                  const Target&) {
+  refuse_cuda();
+}
 void pad(const PadPlan&, const Choice&, const void*, void*, const Target&) { refuse_cuda(); }
 void pad_grad(const PadGradPlan&, const Choice&, const void*, void*, const Target&) {
   refuse_cuda();
@@ -53,5 +57,8 @@ void mvn(const MvnPlan&, const Choice&, const void*, const void*, const void*, v
   refuse_cuda();
 }
 void mvn_grad(const MvnGradPlan&, const Choice&, const Operands&, const Target&) { refuse_cuda(); }
+void unpool(const UnpoolPlan&, const Choice&, const void*, const void*, void*, const Target&) {
+  refuse_cuda();
+}
 
 }  // namespace cudml::cuda

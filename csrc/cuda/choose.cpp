@@ -11,12 +11,17 @@ namespace {
 
 Kernels<PoolPlan> kernels_for(const PoolPlan&) { return pool_kernels(); }
 Kernels<PoolGradPlan> kernels_for(const PoolGradPlan& plan) {
-  return plan.forward.kind == PoolKind::max ? max_pool_grad_kernels() : average_pool_grad_kernels();
+  switch (plan.forward.kind) {
+    case PoolKind::max: return max_pool_grad_kernels();
+    case PoolKind::average: return average_pool_grad_kernels();
+    default: return lp_pool_grad_kernels();
+  }
 }
 Kernels<PadPlan> kernels_for(const PadPlan&) { return pad_kernels(); }
 Kernels<PadGradPlan> kernels_for(const PadGradPlan&) { return pad_grad_kernels(); }
 Kernels<MvnPlan> kernels_for(const MvnPlan&) { return mvn_kernels(); }
 Kernels<MvnGradPlan> kernels_for(const MvnGradPlan&) { return mvn_grad_kernels(); }
+Kernels<UnpoolPlan> kernels_for(const UnpoolPlan&) { return unpool_kernels(); }
 
 struct Architecture {
   const char* name;
@@ -36,7 +41,8 @@ constexpr Architecture kArchitectures[] = {
 
 std::string kernel_names() {
   return choose::names_of(pool_kernels(), max_pool_grad_kernels(), average_pool_grad_kernels(),
-                          pad_kernels(), pad_grad_kernels(), mvn_kernels(), mvn_grad_kernels());
+                          lp_pool_grad_kernels(), unpool_kernels(), pad_kernels(),
+                          pad_grad_kernels(), mvn_kernels(), mvn_grad_kernels());
 }
 
 // Where a batch or a kept dimension is empty, predicates and geometries would divide by its size.

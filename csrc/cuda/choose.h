@@ -43,15 +43,17 @@ struct Kernel {
 template <class Plan>
 using Kernels = std::span<const Kernel<Plan>>;
 
-// The lists, first choice first. Plans of both gradients are of one type but have lists of their
-// own.
+// The lists, first choice first. Plans of all pooling gradients are of one type but have lists of
+// their own.
 Kernels<PoolPlan> pool_kernels();
 Kernels<PoolGradPlan> max_pool_grad_kernels();
 Kernels<PoolGradPlan> average_pool_grad_kernels();
+Kernels<PoolGradPlan> lp_pool_grad_kernels();
 Kernels<PadPlan> pad_kernels();
 Kernels<PadGradPlan> pad_grad_kernels();
 Kernels<MvnPlan> mvn_kernels();
 Kernels<MvnGradPlan> mvn_grad_kernels();
+Kernels<UnpoolPlan> unpool_kernels();
 
 /// A kernel for a plan: its place in the list and how it is launched.
 struct Choice {

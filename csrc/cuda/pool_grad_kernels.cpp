@@ -1,4 +1,4 @@
-// The kernels of both pooling gradients, first choice first, and how they cut the work.
+// The kernels of the pooling gradients, first choice first, and how they cut the work.
 #include "cuda/pool_grad_kernels.h"
 
 #include <algorithm>
@@ -273,12 +273,17 @@ constexpr Kernel<PoolGradPlan> kAverage[] = {
     {"average_pool_grad_place", {kDense, kCommonType, kFewCovers, kSmallOffsets}, place_geometry},
     {"average_pool_grad_generic", {}, generic_geometry},
 };
+constexpr Kernel<PoolGradPlan> kLp[] = {
+    {"lp_pool_grad_generic", {}, generic_geometry},
+};
 static_assert(std::size(kMax) == size_t(MaxPoolGradKernel::count));
 static_assert(std::size(kAverage) == size_t(AveragePoolGradKernel::count));
+static_assert(std::size(kLp) == size_t(LpPoolGradKernel::count));
 
 }  // namespace
 
 Kernels<PoolGradPlan> max_pool_grad_kernels() { return kMax; }
 Kernels<PoolGradPlan> average_pool_grad_kernels() { return kAverage; }
+Kernels<PoolGradPlan> lp_pool_grad_kernels() { return kLp; }
 
 }  // namespace cudml::cuda

@@ -1,4 +1,4 @@
-// The kernels of both pooling gradients by number, in the order of their lists, and what those of
+// The kernels of the pooling gradients by number, in the order of their lists, and what those of
 // rows read.
 #pragma once
 
@@ -9,6 +9,7 @@ namespace cudml::cuda {
 
 enum class AveragePoolGradKernel { pairs, lanes, row, place, generic, count };
 enum class MaxPoolGradKernel { pairs, lanes, row, place, generic, count };
+enum class LpPoolGradKernel { generic, count };
 
 inline constexpr uint32_t kPoolGradThreads = kTileThreads;
 inline constexpr uint32_t kPoolGradBlocks =

@@ -1,5 +1,5 @@
-// What the kernels of both gradients share: places in a tensor, sums of many gradients, and the
-// batch dimensions that are looped over outside.
+// What the kernels of the pooling gradients share: places in a tensor, sums of many gradients, and
+// the batch dimensions that are looped over outside.
 #pragma once
 
 #include "cuda/convert.cuh"
@@ -58,7 +58,7 @@ __device__ inline PoolPlace place_of(int64_t i, const int64_t (&batch)[2], const
 
 /// First elements of a call's tensors at one place of the outer batch dimensions.
 struct PoolGradOffsets {
-  int64_t x = 0, grad = 0, winners = 0, result = 0;
+  int64_t x = 0, grad = 0, winners = 0, result = 0;  // winners: norms of Lp pooling
 };
 
 template <class Fn>

@@ -32,6 +32,7 @@ double elements(const MvnPlan& plan) { return 8 * double(plan.groups) * double(p
 double elements(const MvnGradPlan& plan) {
   return 16 * double(plan.cells) * double(plan.cell_size);
 }
+double elements(const UnpoolPlan& plan) { return 2 * double(plan.sources() + plan.targets()); }
 
 void run_cuda(const PoolPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
@@ -42,8 +43,10 @@ void run_cuda(const PoolGradPlan& plan, const cuda::Choice& choice, const Operan
               const cuda::Target& target) {
   if (plan.forward.kind == PoolKind::max)
     cuda::max_pool_grad(plan, choice, o.inputs[0], o.inputs[1], o.outputs[0], target);
-  else
+  else if (plan.forward.kind == PoolKind::average)
     cuda::average_pool_grad(plan, choice, o.inputs[1], o.outputs[0], target);
+  else
+    cuda::lp_pool_grad(plan, choice, o.inputs[0], o.inputs[1], o.inputs[2], o.outputs[0], target);
 }
 
 void run_cuda(const PadPlan& plan, const cuda::Choice& choice, const Operands& o,
@@ -64,6 +67,11 @@ void run_cuda(const MvnPlan& plan, const cuda::Choice& choice, const Operands& o
 void run_cuda(const MvnGradPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
   cuda::mvn_grad(plan, choice, o, target);
+}
+
+void run_cuda(const UnpoolPlan& plan, const cuda::Choice& choice, const Operands& o,
+              const cuda::Target& target) {
+  cuda::unpool(plan, choice, o.inputs[0], o.inputs[1], o.outputs[0], target);
 }
 
 /// Holds a program's working memory while its work is enqueued; none where no bytes are needed.

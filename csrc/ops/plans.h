@@ -9,19 +9,16 @@
 #include "ops/pad_grad.h"
 #include "ops/pool.h"
 #include "ops/pool_grad.h"
+#include "ops/unpool.h"
 
 /// Calls a macro with each type of plan.
-#define CUDML_PLANS(each) \
-  each(PoolPlan)          \
-  each(PoolGradPlan)      \
-  each(PadPlan)           \
-  each(PadGradPlan)       \
-  each(MvnPlan)           \
-  each(MvnGradPlan)
+#define CUDML_PLANS(each)                                                                          \
+  each(PoolPlan) each(PoolGradPlan) each(UnpoolPlan) each(PadPlan) each(PadGradPlan) each(MvnPlan) \
+      each(MvnGradPlan)
 
 namespace cudml {
 
 using Plan =
-    std::variant<PoolPlan, PoolGradPlan, PadPlan, PadGradPlan, MvnPlan, MvnGradPlan>;
+    std::variant<PoolPlan, PoolGradPlan, UnpoolPlan, PadPlan, PadGradPlan, MvnPlan, MvnGradPlan>;
 
 }  // namespace cudml

@@ -9,11 +9,11 @@
 namespace cudml {
 namespace {
 
-constexpr PoolTensorNames kMaxNames{"InputTensor", "InputGradientTensor"};
+constexpr PoolTensorNames kNames{"InputTensor", "InputGradientTensor"};
 constexpr PoolTensorNames kAverageNames{"OutputGradientTensor", "InputGradientTensor"};
 
 const PoolTensorNames& names_of(const PoolGradDesc& desc) {
-  return desc.forward.kind == PoolKind::max ? kMaxNames : kAverageNames;
+  return desc.forward.kind == PoolKind::average ? kAverageNames : kNames;
 }
 
 /// Batch dimensions as in the forward input, spatial ones as D-POOL-2 allows (D-AVG-10).
@@ -52,6 +52,19 @@ void check_types(const PoolGradDesc& desc, const TensorDesc* x, const TensorDesc
                name_of(grad.dtype), "; it must be that of InputTensor, ", name_of(x->dtype));
   }
   check_pool_dtype(op, "InputGradientTensor", grad.dtype, false);
+}
+
+/// The forward output, which Lp pooling's gradient reads: its norms may be kept in more digits than
+/// 16-bit data has (D-GRAD-4).
+void check_norms(const PoolGradDesc& desc, const TensorDesc& x, const TensorDesc& grad,
+                 const TensorDesc& y) {
+  const char* op = desc.forward.op;
+  const bool is_narrow = size_of(x.dtype) == 2;
+  check_type(y.dtype == x.dtype || (is_narrow && y.dtype == Dtype::float32), op,
+             ": OutputTensor.DataType is ", name_of(y.dtype), "; it must be that of InputTensor, ",
+             name_of(x.dtype), is_narrow ? ", or float32" : "");
+  check_same_sizes(op, "OutputTensor", y.sizes, grad.sizes, "as in InputGradientTensor");
+  check_extent(op, "OutputTensor", y);
 }
 
 int64_t planes(const PoolPlan& plan) {
@@ -103,11 +116,14 @@ void check_result(const PoolGradDesc& desc, const TensorDesc& grad, const Tensor
 
 int64_t PoolGradPlan::compulsory_bytes() const {
   const int64_t elements = planes(forward) * plane_size(forward);
-  const int64_t read = forward.kind == PoolKind::max ? elements : 0;
-  return (read + elements + forward.outputs()) * int64_t(size_of(forward.dtype));
+  const int64_t read = forward.kind == PoolKind::average ? 0 : elements;
+  const bool has_norms = forward.kind == PoolKind::lp && forward.p > 1;
+  return (read + elements + forward.outputs()) * int64_t(size_of(forward.dtype)) +
+         (has_norms ? forward.outputs() * int64_t(size_of(norm_dtype)) : 0);
 }
 
-Dims output_sizes(const PoolGradDesc& desc, const TensorDesc* x, const TensorDesc& grad) {
+Dims output_sizes(const PoolGradDesc& desc, const TensorDesc* x, const TensorDesc& grad,
+                  const TensorDesc* y) {
   const PoolTensorNames& names = names_of(desc);
   const char* op = desc.forward.op;
   check_types(desc, x, grad);
@@ -120,13 +136,14 @@ Dims output_sizes(const PoolGradDesc& desc, const TensorDesc* x, const TensorDes
   check_grad_sizes(desc, grad.sizes);
   if (x) check_extent(op, "InputTensor", *x);
   check_extent(op, "InputGradientTensor", grad);
+  if (y) check_norms(desc, *x, grad, *y);
   check_result_bytes(desc, grad.dtype);
   return desc.input_sizes;
 }
 
 PoolGradPlan make_plan(const PoolGradDesc& desc, const TensorDesc* x, const TensorDesc& grad,
-                       const TensorDesc& result) {
-  output_sizes(desc, x, grad);
+                       const TensorDesc& result, const TensorDesc* y) {
+  output_sizes(desc, x, grad, y);
   check_result(desc, grad, result);
   PoolGradPlan plan;
   PoolPlan& f = plan.forward;
@@ -136,6 +153,11 @@ PoolGradPlan make_plan(const PoolGradDesc& desc, const TensorDesc* x, const Tens
   const bool is_max = f.kind == PoolKind::max;
   PoolOperands operands{x ? &x->strides : &result.strides, &grad.strides};
   operands.result = &result.strides;
+  if (y) {
+    operands.indices = &y->strides;
+    plan.norm_dtype = y->dtype;
+    f.p = desc.forward.p;
+  }
   const PoolDims dims =
       place_dimensions(f, desc.forward, desc.input_sizes, grad.sizes, operands, is_max);
   for (int i = 0; i < 3; ++i) plan.result.space[i] = dims.space[i].result;

@@ -1,28 +1,30 @@
-// Gradients of max and average pooling: descriptions, plans, and the rules between.
+// Gradients of max, average and Lp pooling: descriptions, plans, and the rules between.
 #pragma once
 
 #include "ops/pool.h"
 
 namespace cudml {
 
-/// `forward` describes the forward pooling (kind max or average); `input_sizes` is the full shape
-/// of its input, which is also the shape of the result. Output rule and sizes are not read.
+/// `forward` describes the forward pooling; `input_sizes` is the full shape of its input, which is
+/// also the shape of the result. Output rule and sizes are not read.
 struct PoolGradDesc {
   PoolDesc forward;
   Dims input_sizes;
 };
 
-/// What a kernel reads: `forward.x` strides belong to x (max only), `forward.y` to the incoming
+/// What a kernel reads: `forward.x` strides belong to x (max and Lp), `forward.y` to the incoming
 /// gradient, `result` to the outgoing one. For max, `forward` finds the winners: its indices are
-/// the workspace, packed, and number the elements of one plane of x.
+/// the workspace, packed, and number the elements of one plane of x. For Lp, strides of indices
+/// belong to the norms, the forward output.
 struct PoolGradPlan {
   PoolPlan forward;
   PoolStrides result;
   int64_t result_outer[kMaxRank] = {};
   int64_t workspace_bytes = 0;
+  Dtype norm_dtype = Dtype::float32;  // Lp: that of x, or float32
 
   bool is_empty() const { return forward.is_empty(); }
-  int64_t compulsory_bytes() const;  // x and the gradient read once, the result written once
+  int64_t compulsory_bytes() const;  // inputs that count read once, the result written once
 };
 
 /// Outputs that have a tap exactly at one position of an axis: first, first + step … up to last;
@@ -67,12 +69,13 @@ HD int64_t counted_at(const PoolPlan& forward, int axis, int64_t o) {
   return counted_at(forward.axis[axis], forward.include_padding, o);
 }
 
-/// Sizes of the result. Checks everything that does not need it; `x` is null for average pooling.
-/// Refuses sizes of `grad` that D-POOL-2 would not allow.
-Dims output_sizes(const PoolGradDesc& desc, const TensorDesc* x, const TensorDesc& grad);
+/// Sizes of the result. Checks everything that does not need it; `x` is null for average pooling,
+/// `y`, the forward output, for all but Lp. Refuses sizes of `grad` that D-POOL-2 would not allow.
+Dims output_sizes(const PoolGradDesc& desc, const TensorDesc* x, const TensorDesc& grad,
+                  const TensorDesc* y = nullptr);
 
 /// Every check of the specification, then the plan.
 PoolGradPlan make_plan(const PoolGradDesc& desc, const TensorDesc* x, const TensorDesc& grad,
-                       const TensorDesc& result);
+                       const TensorDesc& result, const TensorDesc* y = nullptr);
 
 }  // namespace cudml

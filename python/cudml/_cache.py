@@ -34,7 +34,7 @@ class CacheInfo(NamedTuple):
 
 
 def cache_info() -> CacheInfo:
-    """State of the cache of plans that the seven operators share; compiled ones hold their own.
+    """State of the cache of plans that the operators share; compiled ones hold their own.
 
     Parameters
     ----------

@@ -77,6 +77,23 @@ def lp_pooling(
     stream: Any,
     /,
 ) -> _ArrayT: ...
+def lp_pooling_grad(
+    x: _ArrayT,
+    y: Any,
+    grad: Any,
+    window_size: Any,
+    strides: Any,
+    start_padding: Any,
+    end_padding: Any,
+    dilations: Any,
+    p: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> _ArrayT: ...
+def max_unpooling(
+    x: _ArrayT, indices: Any, output_sizes: Any, out: Any, stream: Any, /
+) -> _ArrayT: ...
 def padding(
     x: _ArrayT,
     start_padding: Any,

@@ -112,5 +112,5 @@ def test_activations_at_infinity_and_nan(backend, name, parameters, low, high, d
 
 
 def test_the_examples_name_existing_operators():
-    assert {e.op for e in EXAMPLES} == set(harness.DTYPES)
+    assert {e.op for e in EXAMPLES} <= set(harness.DTYPES)
     assert all(callable(getattr(cudml, e.op)) for e in EXAMPLES)

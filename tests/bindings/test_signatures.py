@@ -33,6 +33,11 @@ SIGNATURES = {
         "(x, window_size, strides=1, start_padding=0, end_padding=0, dilations=1, *, p=2, "
         "output_sizes=None, axes=None, out=None, stream=None)"
     ),
+    "lp_pooling_grad": (
+        "(x, y, grad, window_size, strides=1, start_padding=0, end_padding=0, dilations=1, *, "
+        "p=2, out=None, stream=None)"
+    ),
+    "max_unpooling": "(x, indices, output_sizes, *, out=None, stream=None)",
     "padding": (
         '(x, start_padding, end_padding, *, mode="constant", value=0, out=None, stream=None)'
     ),
@@ -59,13 +64,9 @@ SIGNATURES = {
 }
 # What the reference has before there is an operator; `out` and `stream` are the operators' own.
 AHEAD = {
-    "lp_pooling_grad": (
-        "(x, y, grad, window_size, strides=1, start_padding=0, end_padding=0, dilations=1, *, p=2)"
-    ),
     "normalization_statistics": '(x, *, axes, use_mean=True, dtype="float64")',
     "merge_statistics": "(a, b)",
     "normalize": ("(x, mean, variance, scale=None, bias=None, *, epsilon=1e-5, activation=None)"),
-    "max_unpooling": "(x, indices, output_sizes)",
 }
 ARGUMENTS_AHEAD = {"mean_variance_normalization": ("return_statistics",)}
 EVERY = [*SIGNATURES, "get_num_threads", "set_num_threads"]

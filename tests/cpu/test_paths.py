@@ -21,7 +21,18 @@ from path_cases import CASES, LARGE, LAST, Call, Case, max_pool, pool, same, win
 from tests.cpu.test_isa import LEVELS, needs, x86
 
 pytestmark = pytest.mark.core
-FAMILIES = ("pool", "winners", "max_pool_grad", "average_pool_grad", "pad", "pad_grad", "mvn")
+FAMILIES = (
+    "pool",
+    "winners",
+    "max_pool_grad",
+    "average_pool_grad",
+    "lp_pool_grad",
+    "unpool",
+    "pad",
+    "pad_grad",
+    "mvn",
+    "mvn_grad",
+)
 PROCESSOR = "the processor has "
 CSRC = ROOT / "csrc" / "cpu"
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.path)
@@ -75,7 +86,7 @@ def small(case: Case) -> Call:
     if case.path in few:
         shapes["x"] = few[case.path]
     call = case.meets
-    return Call(call.op, shapes, call.arguments, call.dtype, call.order)
+    return Call(call.op, shapes, call.arguments, call.dtype, call.order, call.dtypes)
 
 
 def run_every_path() -> None:

@@ -83,6 +83,8 @@ REFUSED = [
     (ValueError, "InputTensor.DimensionCount is 2; it must be 3, 4 or 5",
      {"x": X[0, 0], "indices": PLACES[0, 0]}),
     (ValueError, "InputTensor.DimensionCount is 6", {"x": X[None, None]}),
+    (ValueError, "InputTensor.Sizes[2] is 0; it must be at least 1",
+     {"x": X[:, :, :0], "indices": PLACES[:, :, :0]}),
     (TypeError, "IndicesTensor.DataType is uint16", {"indices": PLACES.astype("u2")}),
     (TypeError, "IndicesTensor.DataType is float32", {"indices": PLACES.astype("f4")}),
     (ValueError, "IndicesTensor.Sizes are (1, 3, 4, 5); they must be (2, 3, 4, 5)",

@@ -22,8 +22,10 @@ OPERATORS = (
     "average_pooling",
     "average_pooling_grad",
     "lp_pooling",
+    "lp_pooling_grad",
     "max_pooling",
     "max_pooling_grad",
+    "max_unpooling",
     "mean_variance_normalization",
     "mean_variance_normalization_grad",
     "normalize_grad",
@@ -33,7 +35,7 @@ OPERATORS = (
 )
 TUPLES = ("sums",)  # arguments that are tuples of arrays
 ARRAYS = ("x", "y", "grad", "indices", "scale", "bias", "mean", "variance", "count")
-EXACT = ("max_pooling", "padding")  # equal bits on every back end
+EXACT = ("max_pooling", "max_unpooling", "padding")  # equal bits on every back end
 MOST_THREADS = 10_000  # of a call that the interpreter of kernels runs, by a rough estimate
 MOST_BYTES = 4 << 20  # of the memory that a call's arrays cover
 # What a simulated device is given; all that lies along the memory as a CUDA library would have it.

@@ -25,6 +25,8 @@ DTYPES = {
     "average_pooling": FLOATS,
     "average_pooling_grad": FLOATS,
     "lp_pooling": FLOATS,
+    "lp_pooling_grad": FLOATS,
+    "max_unpooling": [*INTEGERS, *FLOATS],
     "padding": [*INTEGERS, *FLOATS],
     "padding_grad": FLOATS,
     "mean_variance_normalization": FLOATS,

@@ -23,22 +23,28 @@ class Call:
     arguments: dict[str, Any]
     dtype: str = "float32"
     order: tuple[int, ...] | None = None
+    dtypes: dict[str, str] = field(default_factory=dict)  # of arrays that are of another type
 
     def described(self) -> dict[str, Any]:
         """The arguments with arrays that have no memory."""
-        return {name: self._description(shape) for name, shape in self.shapes.items()}
+        return {name: self._description(name, shape) for name, shape in self.shapes.items()}
 
-    def _description(self, shape: tuple[int, ...]) -> Any:
-        steps, size = [0] * len(shape), np.dtype(self.dtype).itemsize
+    def _description(self, name: str, shape: tuple[int, ...]) -> Any:
+        dtype = self.dtypes.get(name, self.dtype)
+        steps, size = [0] * len(shape), np.dtype(dtype).itemsize
         for d in reversed(self.order or tuple(range(len(shape)))):
             steps[d], size = size, size * shape[d]
-        return types.SimpleNamespace(shape=shape, dtype=self.dtype, strides=tuple(steps))
+        return types.SimpleNamespace(shape=shape, dtype=dtype, strides=tuple(steps))
 
     def made(self) -> dict[str, Any]:
         """The arguments with arrays of numbers."""
         arrays = {}
         for i, (name, shape) in enumerate(self.shapes.items()):
-            x = data(shape, self.dtype, i)
+            x = data(shape, self.dtypes.get(name, self.dtype), i)
+            if name == "y":
+                x = np.abs(x)  # norms
+            if name == "indices":
+                x = within_planes(shape, self.arguments["output_sizes"])
             arrays[name] = in_order(x, self.order) if self.order else x
         return arrays
 
@@ -56,6 +62,14 @@ class Case:
 
 
 LAST = (0, 2, 3, 1)  # channels last
+
+
+def within_planes(shape: tuple[int, ...], sizes: tuple[int, ...]) -> np.ndarray:
+    """Indices as pooling gives them, some of them twice: each in the plane of its element."""
+    plane, size = np.prod(shape[2:], dtype=int), np.prod(sizes[2:], dtype=int)
+    places = 3 * np.arange(plane)[::-1] % (size - 1)
+    firsts = size * np.arange(shape[0] * shape[1])
+    return (firsts[:, None] + places).reshape(shape).astype("uint32")
 
 
 def pool(shape: tuple[int, ...], window: Any, strides: Any = 1, **more: Any) -> Call:
@@ -97,6 +111,20 @@ def average_grad(shape: Any, window: Any, strides: Any, start: Any = 0, **more: 
     return Call("average_pooling_grad", shapes, {"input_sizes": shape, **given}, **more)
 
 
+def lp_grad(shape: Any, window: Any, strides: Any = 1, around: Any = 0, **more: Any) -> Call:
+    ends = [2 * p for p in np.broadcast_to(around, 2).tolist()]
+    y = out_of(shape, window, strides, ends)
+    given = {"window_size": window, "strides": strides, "start_padding": around}
+    return Call("lp_pooling_grad", {"x": shape, "y": y, "grad": y},
+                {**given, "end_padding": around, "p": 3}, **more)  # fmt: skip
+
+
+def unpool(shape: Any, sizes: Any, **more: Any) -> Call:
+    shapes = {"x": shape, "indices": shape}
+    return Call("max_unpooling", shapes, {"output_sizes": sizes}, dtypes={"indices": "uint32"},
+                **more)  # fmt: skip
+
+
 def pad(shape: Any, start: Any, end: Any, dtype: str = "float32", **more: Any) -> Call:
     given = {"start_padding": start, "end_padding": end, "mode": "edge", **more}
     return Call("padding", {"x": shape}, given, dtype)
@@ -123,6 +151,9 @@ PLANES = "each plane is one packed row that one window covers"
 PAIRS = "windows are two or three packed columns"
 SIDE_BY_SIDE = "8 planes or more lie side by side"
 FEW_TAPS = "windows have few taps, at most 8 apart"
+SUMS = "no element has more windows than one sum may join"
+NEAR = "rows have several windows, at most 8 apart and 65 long"
+REVERSED = (3, 2, 1, 0)
 LARGE = "the result is packed and larger than what the caches keep"
 LINES = "lines are packed, of 8 bytes to 64 KB"
 CASES = [
@@ -238,6 +269,18 @@ CASES = [
     Case("pool_grad/average_side_by_side", average_grad((2, 64, 9, 28), (2, 3), 9, order=LAST), {
         SIDE_BY_SIDE: average_grad((2, 3, 9, 28), (2, 3), 9, order=LAST)}),
     Case("pool_grad/average_gather", average_grad((2, 3, 9, 19), (2, 3), (8, 9))),
+    Case("pool_grad/lp_planes", lp_grad((2, 3, 4, 5), (4, 5)), {
+        "each plane is one packed row that one window covers": lp_grad((2, 3, 4, 5), (4, 4))}),
+    Case("pool_grad/lp_side_by_side",
+         lp_grad((1, 8, 1, 1), (1, 2048), 1, (0, 2047), order=LAST), {
+        SUMS: lp_grad((1, 8, 1, 1), (1, 2049), 1, (0, 2048), order=LAST),
+        "8 planes or more lie side by side in all tensors": lp_grad((2, 7, 4, 5), 2, order=LAST),
+    }),
+    Case("pool_grad/lp_rows", lp_grad((2, 3, 2, 73), (1, 65), 8), {
+        SUMS: lp_grad((1, 2, 3, 4), (33, 64), 1, (32, 63)),
+        NEAR: lp_grad((2, 3, 2, 74), (1, 66), 8),
+    }),
+    Case("pool_grad/lp_gather", lp_grad((2, 3, 2, 74), (1, 65), 9)),
     Case("pad/seams", pad((10_000_000, 16), (1, 2), (0, 3)), {
         "rows are 64 to 640 bytes": pad((10_000_000, 15), (1, 2), (0, 3)),
         LARGE: pad((3, 16), (1, 2), (0, 3)),
@@ -286,4 +329,13 @@ CASES = [
         "elements are float64": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
     }),
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
+    Case("unpool/side_by_side", unpool((2, 8, 2, 3), (2, 8, 4, 5), order=LAST), {
+        "8 planes or more lie side by side, their elements equally far apart":
+            unpool((2, 7, 2, 3), (2, 7, 4, 5), order=LAST),
+    }),
+    Case("unpool/planes", unpool((1, 2, 2, 3), (1, 2, 4, 5)), {
+        "planes of the result are packed": unpool((1, 2, 2, 3), (1, 2, 4, 5), order=REVERSED),
+        "there are several planes": unpool((1, 1, 2, 3), (1, 1, 4, 5)),
+    }),
+    Case("unpool/plain", unpool((2, 3, 2, 3), (2, 3, 4, 5), order=REVERSED)),
 ]  # fmt: skip

@@ -14,6 +14,8 @@ struct Backend {
   Paths<PoolPlan> (*winners)();  // of max pooling with indices
   Paths<PoolGradPlan> (*max_pool_grad)();
   Paths<PoolGradPlan> (*average_pool_grad)();
+  Paths<PoolGradPlan> (*lp_pool_grad)();
+  Paths<UnpoolPlan> (*unpool)();
   Paths<PadPlan> (*pad)();
   Paths<PadGradPlan> (*pad_grad)();
   Paths<MvnPlan> (*mvn)();

@@ -9,13 +9,17 @@ Paths<PoolPlan> paths_for(const PoolPlan& plan) {
   return plan.with_indices ? backend().winners() : backend().pool();
 }
 Paths<PoolGradPlan> paths_for(const PoolGradPlan& plan) {
-  return plan.forward.kind == PoolKind::max ? backend().max_pool_grad()
-                                            : backend().average_pool_grad();
+  switch (plan.forward.kind) {
+    case PoolKind::max: return backend().max_pool_grad();
+    case PoolKind::average: return backend().average_pool_grad();
+    default: return backend().lp_pool_grad();
+  }
 }
 Paths<PadPlan> paths_for(const PadPlan&) { return backend().pad(); }
 Paths<PadGradPlan> paths_for(const PadGradPlan&) { return backend().pad_grad(); }
 Paths<MvnPlan> paths_for(const MvnPlan&) { return backend().mvn(); }
 Paths<MvnGradPlan> paths_for(const MvnGradPlan&) { return backend().mvn_grad(); }
+Paths<UnpoolPlan> paths_for(const UnpoolPlan&) { return backend().unpool(); }
 
 Machine machine() { return {num_threads()}; }
 
@@ -24,7 +28,8 @@ Machine machine() { return {num_threads()}; }
 std::string path_names() {
   const Backend& all = backend();
   return choose::names_of(all.pool(), all.winners(), all.max_pool_grad(), all.average_pool_grad(),
-                          all.pad(), all.pad_grad(), all.mvn(), all.mvn_grad());
+                          all.lp_pool_grad(), all.unpool(), all.pad(), all.pad_grad(), all.mvn(),
+                          all.mvn_grad());
 }
 
 // Where a batch or a kept dimension is empty, predicates would divide by its size.

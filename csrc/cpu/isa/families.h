@@ -11,9 +11,11 @@ Paths<PoolPlan> pool_paths();
 Paths<PoolPlan> winner_paths();
 Paths<PoolGradPlan> max_pool_grad_paths();
 Paths<PoolGradPlan> average_pool_grad_paths();
+Paths<PoolGradPlan> lp_pool_grad_paths();
 Paths<PadPlan> pad_paths();
 Paths<PadGradPlan> pad_grad_paths();
 Paths<MvnPlan> mvn_paths();
 Paths<MvnGradPlan> mvn_grad_paths();
+Paths<UnpoolPlan> unpool_paths();
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -40,6 +40,8 @@ def families() -> dict[str, list[str]]:
         "average_pooling": floats,
         "average_pooling_grad": floats,
         "lp_pooling": floats,
+        "lp_pooling_grad": floats,
+        "max_unpooling": [*floats, *_INTEGERS],
         "padding": [*floats, *_INTEGERS],
         "mean_variance_normalization": floats,
     }
@@ -53,6 +55,10 @@ def case(family: str, dtype: str, number: int, seed: int) -> Call:
         return _padding(rng, dtype, is_long)
     if family == "mean_variance_normalization":
         return _normalization(rng, dtype, is_long)
+    if family == "lp_pooling_grad":
+        return _lp_gradient(rng, dtype, is_long)
+    if family == "max_unpooling":
+        return _unpooling(rng, dtype, is_long)
     return _pooling(rng, family, dtype, is_long)
 
 
@@ -84,6 +90,36 @@ def _pooling(rng: Rng, family: str, dtype: str, is_long: bool) -> Call:
     if family == "max_pooling_grad":
         return Call(family, {"x": _values(rng, shape, dtype), "grad": grad}, (), kwargs)
     return Call(family, {"grad": grad}, (), {"input_sizes": tuple(shape), **kwargs})
+
+
+def _lp_gradient(rng: Rng, dtype: str, is_long: bool) -> Call:
+    shape = _images(rng, is_long)
+    geometry, floor, ceil = _geometry(rng, shape[2:], "lp_pooling")
+    out = shape[:2] + (ceil if rng.random() < 0.3 else floor)
+    x, p = _values(rng, shape, dtype), int(rng.choice([1, 2, 2, 3, 7]))
+    with np.errstate(all="ignore"):
+        norms = reference.lp_pooling(x, **geometry, p=p, output_sizes=tuple(out[2:]))
+        is_wide = x.dtype.itemsize == 2 and rng.random() < 0.4
+        y = _laid_out(rng, norms.astype("float32" if is_wide else x.dtype))
+    arrays = {"x": x, "y": y, "grad": _values(rng, out, dtype)}
+    return Call("lp_pooling_grad", arrays, (), {**geometry, "p": p})
+
+
+def _unpooling(rng: Rng, dtype: str, is_long: bool) -> Call:
+    """Indices of the whole result and beyond, some of them twice."""
+    shape = _images(rng, is_long)
+    sizes = (*shape[:2], *map(int, rng.integers(1, 2 * _LARGEST_SIZE, len(shape) - 2)))
+    kind = str(rng.choice(["uint32", "uint64", "int32", "int64"]))
+    drawn = rng.integers(-3 if kind.startswith("i") else 0, np.prod(sizes) + 3, shape)
+    arrays = {"x": _values(rng, shape, dtype), "indices": _laid_out(rng, drawn.astype(kind))}
+    return Call("max_unpooling", arrays, (sizes,))
+
+
+def _images(rng: Rng, is_long: bool) -> list[int]:
+    """{N,C,…} of rank 3 to 5."""
+    spatial = rng.integers(1, _LARGEST_SIZE + 1, int(rng.integers(1, 4)))
+    batch = [_LONG if is_long else int(rng.integers(1, 4)), int(rng.integers(1, 4))]
+    return [*batch, *map(int, spatial)]
 
 
 def _batched(rng: Rng, spatial: list[int]) -> tuple[list[int], list[int]]:

@@ -136,3 +136,70 @@ def average_pooling_grad(
         out,
         stream,
     )
+
+
+def lp_pooling_grad(
+    x: ArrayT,
+    y: Array,
+    grad: Array,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    p: SupportsIndex = 2,
+    out: Array | None = None,
+    stream: Stream = None,
+) -> ArrayT:
+    """Gradient of Lp pooling: each window hands its gradient to its elements by their share in it.
+
+    An element receives the sum, over the windows that contain it, of
+    ``grad * sign(x) * min(|x| / y, 1)**(p - 1)``. A window with y = 0 passes nothing, unless p is
+    1, which reads no y. The result is defined by the given y, whatever it is; windows with y < 0
+    give no particular values. Sums are kept in float32 (float64 for float64) in a fixed order and
+    rounded once; repeated runs give the same bits. The derivative of
+    DML_LP_POOLING1_OPERATOR_DESC, for which DirectML has no descriptor.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, [D, [H,]] W)
+        The input of the forward pooling: float16, bfloat16, float32 or float64.
+    y : array
+        The forward output, sizes of `grad`: the type of `x`, or float32 where that has 16 bits,
+        which keeps the digits that rounding y takes away and windows that overflow.
+    grad : array
+        Gradient with respect to y: its sizes, the type of `x`. The floor rule, the ceil rule and
+        every size between 1 and the ceil rule's are taken.
+    window_size, strides, start_padding, end_padding, dilations, p
+        As in the forward call; see `lp_pooling`.
+    out : array
+        Shape and type of `x`; written and returned. Must not overlap `x`, `y` or `grad`.
+    stream : int or object with __cuda_stream__, optional
+        Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
+        another int a handle. None is the current stream of the arrays' library. Arrays on the
+        CPU take None.
+
+    Returns
+    -------
+    array
+        Shape, type and memory order of `x`.
+
+    Raises
+    ------
+    TypeError
+        An argument is of the wrong kind, or an array of an element type that is not taken.
+    ValueError
+        A value out of range: the message names the field, its index, the value and the range.
+
+    Examples
+    --------
+    >>> import cudml, numpy as np
+    >>> x = np.array([[[3, -4, 0, 0]]], np.float32)
+    >>> y = cudml.lp_pooling(x, 2)
+    >>> cudml.lp_pooling_grad(x, y, np.array([[[10, 8, 7]]], np.float32), 2).tolist()
+    [[[6.0, -16.0, 0.0, 0.0]]]
+    """
+    return _backend.core.lp_pooling_grad(
+        x, y, grad, window_size, strides, start_padding, end_padding, dilations, p, out, stream
+    )

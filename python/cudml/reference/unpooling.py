@@ -59,6 +59,8 @@ def max_unpooling(x: Array, indices: Array, output_sizes: Sequence[int]) -> Arra
     any_type(op, "InputTensor", x)
     text = f"{op}: InputTensor.DimensionCount is {x.ndim}; it must be 3, 4 or 5"
     require(3 <= x.ndim <= 5, text)
+    for d, size in enumerate(x.shape[2:], 2):
+        require(size >= 1, f"{op}: InputTensor.Sizes[{d}] is 0; it must be at least 1")
     array(op, "IndicesTensor", indices, INDEX_TYPES)
     same_sizes(op, "IndicesTensor", indices, x.shape)
     sizes = unpooled_sizes(op, x, output_sizes)

@@ -1,0 +1,64 @@
+// The paths of Lp pooling's gradient on the CPU, first choice first.
+#include "cpu/isa/families.h"
+#include "cpu/pool_grad/lp_planes.h"
+#include "cpu/pool_grad/lp_rows.h"
+#include "cpu/pool_grad/lp_side_by_side.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+bool are_sums_short(const PoolGradPlan& plan, const Machine&) {
+  return most_covers(plan.forward) <= kLongestChain;
+}
+
+bool has_planes(const PoolGradPlan& plan, const Machine&) {
+  return LpPlanes<float, LpExponent<1>>::fits(plan);
+}
+bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
+  return LpSideBySide<float, LpExponent<1>>::fits(plan);
+}
+bool has_rows(const PoolGradPlan& plan, const Machine&) {
+  return LpRows<float, LpExponent<1>>::fits(plan);
+}
+
+/// Runs a path for the plan's element type and exponent.
+template <template <class, class> class Loop>
+void run(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
+    const LpArrays<T> arrays(plan, a);
+    with_exponent(plan, [&]<class Exponent>(Exponent p) { Loop<T, Exponent>(arrays, p).run(); });
+  });
+}
+
+void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
+  if (plan.is_empty()) return;
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
+    const LpArrays<T> arrays(plan, a);
+    if (most_covers(plan.forward) > kLongestChain)
+      LpGather<T, true>(arrays).run();
+    else
+      LpGather<T, false>(arrays).run();
+  });
+}
+
+constexpr Predicate<PoolGradPlan> kShort{"no element has more windows than one sum may join",
+                                         are_sums_short};
+
+constexpr Path<PoolGradPlan> kPaths[] = {
+    {"pool_grad/lp_planes",
+     {{"each plane is one packed row that one window covers", has_planes}},
+     run<LpPlanes>},
+    {"pool_grad/lp_side_by_side",
+     {kShort, {"8 planes or more lie side by side in all tensors", has_neighbours}},
+     run<LpSideBySide>},
+    {"pool_grad/lp_rows",
+     {kShort, {"rows have several windows, at most 8 apart and 65 long", has_rows}},
+     run<LpRows>},
+    {"pool_grad/lp_gather", {}, one_by_one},
+};
+
+}  // namespace
+
+Paths<PoolGradPlan> lp_pool_grad_paths() { return kPaths; }
+
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,42 @@
+// The paths of max unpooling on the CPU, first choice first.
+#include "cpu/isa/families.h"
+#include "cpu/unpool/plain.h"
+#include "cpu/unpool/planes.h"
+#include "cpu/unpool/side_by_side.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+bool has_neighbours(const UnpoolPlan& plan, const Machine&) {
+  return UnpoolSideBySide<float, uint32_t>::fits(plan);
+}
+bool has_planes(const UnpoolPlan& plan, const Machine&) {
+  return UnpoolPlanes<float, uint32_t>::fits(plan);
+}
+bool are_planes_several(const UnpoolPlan& plan, const Machine&) { return plan.planes() > 1; }
+
+/// Runs a path for the plan's item size and type of indices.
+template <template <class, class> class Loop>
+void run(const UnpoolPlan& plan, const Arrays& a) {
+  if (plan.is_empty()) return;
+  visit_items(plan, [&]<class T>() {
+    visit_indices(plan, [&]<class Index>() { Loop<T, Index>(plan, a).run(); });
+  });
+}
+
+constexpr Path<UnpoolPlan> kPaths[] = {
+    {"unpool/side_by_side",
+     {{"8 planes or more lie side by side, their elements equally far apart", has_neighbours}},
+     run<UnpoolSideBySide>},
+    {"unpool/planes",
+     {{"planes of the result are packed", has_planes},
+      {"there are several planes", are_planes_several}},
+     run<UnpoolPlanes>},
+    {"unpool/plain", {}, run<UnpoolPlain>},
+};
+
+}  // namespace
+
+Paths<UnpoolPlan> unpool_paths() { return kPaths; }
+
+}  // namespace cudml::cpu::CUDML_ISA

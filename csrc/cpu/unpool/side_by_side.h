@@ -1,0 +1,67 @@
+// Max unpooling by planes that lie side by side: an element of each at once.
+#pragma once
+
+#include "cpu/unpool/planes.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+template <class T, class Index>
+class UnpoolSideBySide : UnpoolByPlanes<T, Index> {
+  using Base = UnpoolByPlanes<T, Index>;
+  using Base::plan_, Base::x_, Base::indices_, Base::y_;
+  static constexpr int64_t kMostLanes = 256;
+
+ public:
+  using Base::Base;
+
+  static bool fits(const UnpoolPlan& plan) {
+    const UnpoolBatch& lanes = plan.batch[1];
+    return lanes.size >= 8 && lanes.x == 1 && lanes.indices == 1 && lanes.y == 1 &&
+           plan.target[0].size == 1 && plan.target[1].size == 1;
+  }
+
+  void run() const {
+    TaskSpace space = this->batch_tasks();
+    TaskDim& along = space.dim[kBatchDim + 1];
+    space.lanes = along.size;
+    const int64_t c = space.chunk = std::min(kMostLanes, space.lanes);
+    space.dim[kLaneDim] = {(space.lanes + c - 1) / c, c, c, c, along.flat * c};
+    along = TaskDim{};
+    Base::run(space, [&](const Task& task) { return unpool(task); });
+  }
+
+ private:
+  bool unpool(const Task& task) const {
+    T* const y = y_ + task.y;
+    Pace pace;
+    for (int64_t t = 0; t < plan_.target[2].size; ++t, pace.add(task.n))
+      std::memset(y + t * plan_.target[2].y, 0, size_t(task.n) * sizeof(T));
+    const UnpoolSource* const s = plan_.source;
+    bool is_any_astray = false;
+    for (int64_t a = 0; a < s[0].size; ++a)
+      for (int64_t b = 0; b < s[1].size; ++b)
+        for (int64_t c = 0; c < s[2].size; ++c, pace.add(task.n))
+          is_any_astray |= scatter(
+              task, x_ + task.x + a * s[0].x + b * s[1].x + c * s[2].x,
+              indices_ + task.indices + a * s[0].indices + b * s[1].indices + c * s[2].indices, y);
+    return is_any_astray;
+  }
+
+  bool scatter(const Task& task, const T* x, const Index* from, T* y) const {
+    const uint64_t size = uint64_t(plan_.plane_targets());
+    const int64_t step = plan_.target[2].y;
+    bool is_any_astray = false;
+    for (int64_t i = 0; i < task.n; ++i) {
+      const uint64_t flat = uint64_t(int64_t(from[i])), at = flat - uint64_t(task.flat) - i * size;
+      if (at < size && flat < plan_.limit)
+        y[int64_t(at) * step + i] = x[i];
+      else
+        is_any_astray |= this->is_astray(flat);
+    }
+    return is_any_astray;
+  }
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
