@@ -129,17 +129,20 @@ bool are_covers_few(const PoolGradPlan& plan, const Situation&) {
 /// Largest offset of any tensor, counted a little further than its last element.
 bool are_offsets_small(const PoolGradPlan& plan, const Situation&) {
   const PoolPlan& f = plan.forward;
-  int64_t result = 0, grad = 0, windows = f.batch[0] * f.batch[1];
+  int64_t result = 0, grad = 0, norms = 0, windows = f.batch[0] * f.batch[1];
   for (int i = 0; i < 2; ++i) {
     result += f.batch[i] * plan.result.batch[i];
     grad += f.batch[i] * f.y.batch[i];
+    norms += f.batch[i] * f.indices.batch[i];
   }
   for (int i = 0; i < 3; ++i) {
     result += f.axis[i].in * plan.result.space[i];
     grad += f.axis[i].out * f.y.space[i];
+    norms += f.axis[i].out * f.indices.space[i];
     windows *= f.axis[i].out;
   }
   const int64_t most = kLimit - 1024;
+  if (f.kind == PoolKind::lp && norms >= most) return false;  // winners are packed
   return result < most && grad < most && windows < most && pool_grad_elements(plan) < most;
 }
 
@@ -149,6 +152,13 @@ bool is_input_small(const PoolGradPlan& plan, const Situation&) {
   for (int i = 0; i < 2; ++i) end += f.batch[i] * f.x.batch[i];
   for (int i = 0; i < 3; ++i) end += f.axis[i].in * f.x.space[i];
   return end < kLimit - 1024;
+}
+
+/// Dimensions of one element have strides of 0 everywhere.
+bool is_input_like_result(const PoolGradPlan& plan, const Situation&) {
+  const PoolPlan& f = plan.forward;
+  return std::equal(f.x.batch, f.x.batch + 2, plan.result.batch) &&
+         std::equal(f.x.space, f.x.space + 3, plan.result.space);
 }
 
 bool are_columns_packed(const PoolGradPlan& plan, const Situation&) {
@@ -240,6 +250,7 @@ constexpr Need kFewCovers{"at most 1024 windows cover an element", are_covers_fe
 constexpr Need kSmallOffsets{"all offsets are below 2^31 elements", are_offsets_small};
 constexpr Need kSmallInput{"the input's offsets are below 2^31 elements", is_input_small};
 constexpr Need kPackedColumns{"the result's columns are packed", are_columns_packed};
+constexpr Need kAlike{"input and result have the same strides", is_input_like_result};
 constexpr Need kPairs{"windows are 2x2, 2 apart, from the first row and column on",
                       are_windows_pairs};
 constexpr Need kVectorColumns{"columns lie side by side in aligned vectors of 16 bytes",
@@ -274,6 +285,9 @@ constexpr Kernel<PoolGradPlan> kAverage[] = {
     {"average_pool_grad_generic", {}, generic_geometry},
 };
 constexpr Kernel<PoolGradPlan> kLp[] = {
+    {"lp_pool_grad_row",
+     {kPackedColumns, kAlike, kDense, kCommonType, kFewCovers, kSmallOffsets},
+     row_geometry},
     {"lp_pool_grad_generic", {}, generic_geometry},
 };
 static_assert(std::size(kMax) == size_t(MaxPoolGradKernel::count));

@@ -9,7 +9,7 @@ namespace cudml::cuda {
 
 enum class AveragePoolGradKernel { pairs, lanes, row, place, generic, count };
 enum class MaxPoolGradKernel { pairs, lanes, row, place, generic, count };
-enum class LpPoolGradKernel { generic, count };
+enum class LpPoolGradKernel { row, generic, count };
 
 inline constexpr uint32_t kPoolGradThreads = kTileThreads;
 inline constexpr uint32_t kPoolGradBlocks =

@@ -1,5 +1,6 @@
 // Launches the kernels of Lp pooling's gradient.
 #include "cuda/pool_grad_lp_generic.cuh"
+#include "cuda/pool_grad_lp_rows.cuh"
 
 namespace cudml::cuda {
 namespace {
@@ -11,6 +12,13 @@ void launch_at(const PoolGradPlan& plan, const Choice& choice, const T* x, const
   const int64_t norm_bytes = offset.winners * int64_t(size_of(plan.norm_dtype));
   const LpNorms<T> from{static_cast<const char*>(norms) + norm_bytes,
                         plan.norm_dtype == dtype_of<Acc<T>>};
+  if constexpr (!std::is_same_v<T, double>)
+    if (LpPoolGradKernel(choice.kernel) == LpPoolGradKernel::row) {
+      constexpr int kN = kVector<T>;
+      return launch(choice.name, lp_pool_grad_row_kernel<T>, choice.geometry, target,
+                    rows_of(plan, kN, 1, kN - 1), x + offset.x, from, grad + offset.grad,
+                    result + offset.result, plan.forward.p);
+    }
   launch(choice.name, lp_pool_grad_generic_kernel<T>, choice.geometry, target, plan, x + offset.x,
          from, grad + offset.grad, result + offset.result, pool_grad_elements(plan),
          has_lanes(plan));

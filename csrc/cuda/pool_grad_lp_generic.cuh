@@ -7,18 +7,6 @@
 
 namespace cudml::cuda {
 
-/// The forward output: of type T, or of what T is computed in.
-template <class T>
-struct LpNorms {
-  const void* data;
-  bool is_wide;
-
-  __device__ __forceinline__ Acc<T> at(int64_t offset) const {
-    return is_wide ? static_cast<const Acc<T>*>(data)[offset]
-                   : load_as_acc(static_cast<const T*>(data)[offset]);
-  }
-};
-
 /// Each element of the result adds up what the windows that cover it hand to it.
 template <class T>
 __global__ void __launch_bounds__(kPoolGradThreads)

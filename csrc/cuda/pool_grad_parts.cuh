@@ -27,6 +27,18 @@ struct GradSum {
   }
 };
 
+/// The norms of Lp pooling's gradient: of type T, or of what T is computed in.
+template <class T>
+struct LpNorms {
+  const void* data;
+  bool is_wide;
+
+  __device__ __forceinline__ Acc<T> at(int64_t offset) const {
+    return is_wide ? static_cast<const Acc<T>*>(data)[offset]
+                   : load_as_acc(static_cast<const T*>(data)[offset]);
+  }
+};
+
 /// Coordinates in two batch and three spatial dimensions.
 struct PoolPlace {
   int64_t batch[2], space[3];

@@ -56,7 +56,8 @@ class Draw:
         out = self.out[at]
         if not is_copied:
             return arrays, out
-        moved = {k: regrouped(a, self.kept) if k in ("x", "grad") else a for k, a in arrays.items()}
+        grouped = ("x", "y", "grad")
+        moved = {k: regrouped(a, self.kept) if k in grouped else a for k, a in arrays.items()}
         return moved, regrouped(out, self.kept)
 
 
@@ -212,13 +213,19 @@ def pooling(op: str) -> Callable[..., Draw]:
         }  # fmt: skip
         if op.startswith("average"):
             keywords["include_padding"] = bool(rng.random() < 0.3)
-        if op == "lp_pooling":
+        if op.startswith("lp_pooling"):
             keywords["p"] = int(rng.choice([1, 2, 2, 3]))
         if op == "average_pooling_grad":
             arrays, out = {"grad": _array(rng, pooled, dtype, layout)}, whole
         else:
             arrays, out = {"x": _array(rng, whole, dtype, layout)}, pooled
-        if op == "max_pooling_grad":
+        if op == "lp_pooling_grad":
+            norms = _layout(rng, len(whole)) if rng.random() < 0.3 else other
+            is_wide = dtype.itemsize == 2 and rng.random() < 0.4
+            y = _array(rng, pooled, np.dtype(np.float32) if is_wide else dtype, norms)
+            np.abs(y, out=y)
+            arrays["y"] = y
+        if op in ("max_pooling_grad", "lp_pooling_grad"):
             arrays["grad"], out = _array(rng, pooled, dtype, other), whole
         return Draw(op, arrays, placed(out, dtype, *other, 0), (0, 1), keywords)
 
@@ -257,6 +264,7 @@ DRAWS: dict[str, Callable[..., Draw]] = {
             "lp_pooling",
             "max_pooling_grad",
             "average_pooling_grad",
+            "lp_pooling_grad",
         )
     },
 }
