@@ -75,6 +75,8 @@ def backward(op: str, shape: tuple[int, ...], window: Any, strides: int, **more:
     out = kernel_cases.output_shape(shape, numbers)
     grad = Described(out, "float32", order if order == "L" else "C")
     first = {"grad": grad, "input_sizes": shape} if op.startswith("average") else {"grad": grad}
+    if op.startswith("lp"):
+        first["y"] = grad
     if op.startswith("average"):
         del call["x"]
     return {**{k: v for k, v in call.items() if k == "x"}, **first, **numbers}
@@ -88,7 +90,7 @@ OVERLAPPING = (1, 16, 1087, 1088)  # with 16 million windows of 64 x 65
 def extremes(family: str) -> Calls:
     """Calls that are too large to run: what only they lack."""
     max_pool, mvn = "max_pooling", "mean_variance_normalization"
-    gradient = "max_pooling_grad" if family == "max_pool_grad" else "average_pooling_grad"
+    gradient = family.replace("pool", "pooling")
     calls = {
         "pool": [
             *((max_pool, pooled(HUGE, w, s)) for w, s in (
@@ -104,8 +106,7 @@ def extremes(family: str) -> Calls:
             (max_pool, pooled((1, 1, 2049, 6, 6), (2049, 1, 3), (1, 1, 2))),
             (max_pool, pooled((1, 1, 2049, 6, 6), (2049, 1, 3))),
         ],
-        "max_pool_grad": [],
-        "average_pool_grad": [],
+        "unpool": [],
         "pad": [
             ("padding", {"x": Described((2**31,), "uint8"), "start_padding": 16,
                          "end_padding": 16}),

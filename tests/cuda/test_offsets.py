@@ -13,7 +13,7 @@ import harness
 from array_support import sparse
 from cudml import bounds
 from device_array import InterfaceArray, Memory
-from kernel_cases import FAMILIES, environment, needs_of
+from kernel_cases import FAMILIES, environment, indices, needs_of
 
 FAR = 2**30  # elements from one to the next
 
@@ -51,6 +51,14 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
         "average_pooling_grad",
         {"grad": (2, 3, 4), "input_sizes": (2, 3, 5), "window_size": 2},
     ),
+    "lp_pool_grad": (
+        "lp_pooling_grad",
+        {"x": (2, 3, 5), "y": (2, 3, 4), "grad": (2, 3, 4), "window_size": 2, "p": 3},
+    ),
+    "unpool": (
+        "max_unpooling",
+        {"x": (2, 3, 4), "indices": (2, 3, 4), "output_sizes": (2, 3, 5)},
+    ),
     "pad": ("padding", {"x": (2, 3), "start_padding": (1, 2), "end_padding": 0, "mode": "edge"}),
     "pad_grad": (
         "padding_grad",
@@ -73,6 +81,10 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
     op, given = CALLS[name]
     is_array = {k: k in backends.ARRAYS for k in given}
     call = {k: harness.data(v, dtype, 3) if is_array[k] else v for k, v in given.items()}
+    if "y" in call:
+        call["y"] = np.abs(call["y"])
+    if "indices" in call:
+        call["indices"] = indices(given["indices"], given["output_sizes"], 2)
     want = bounds.expected(op, **call)
     refusals = {}
     with backends.using(backends.SIMT):
@@ -80,7 +92,7 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
         for kernel in kernels:
             sent = dict(call)
             for k in (k for k in call if is_array[k]):
-                sent[k] = far_apart(call[k].shape, dtype)
+                sent[k] = far_apart(call[k].shape, call[k].dtype)
                 sent[k].view()[...] = call[k]
             out = far_apart(want.values[0].shape, want.dtypes[0])
             try:
@@ -97,6 +109,7 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
         "pad",
         "pad_grad",
         "mvn",
+        "unpool",
     ):  # whose kernels hold offsets in 64 bits, or need other things
         assert any("2^31" in need for need in refusals.values()), refusals
 
@@ -123,6 +136,14 @@ def test_more_planes_than_a_grid_has_in_y(family: str) -> None:
         "average_pool_grad": (
             "average_pooling_grad",
             {"grad": grad, "input_sizes": x.shape, "window_size": 2},
+        ),
+        "lp_pool_grad": (
+            "lp_pooling_grad",
+            {"x": x, "y": np.abs(grad), "grad": grad, "window_size": 2},
+        ),
+        "unpool": (
+            "max_unpooling",
+            {"x": x, "indices": indices(x.shape, (65537, 1, 3), 1), "output_sizes": (65537, 1, 3)},
         ),
         "pad": ("padding", {"x": x, "start_padding": (0, 0, 1), "end_padding": 0}),
         "pad_grad": (

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cudml
@@ -37,7 +38,9 @@ def needs_of(family: str) -> dict[str, tuple[str, ...]]:
 
 
 NEAR = ("contiguous", "permuted", "sliced", "misaligned")  # as a CUDA library would lay them out
-FAMILIES = ("pool", "max_pool_grad", "average_pool_grad", "pad", "pad_grad", "mvn")
+FAMILIES = (
+    "pool", "max_pool_grad", "average_pool_grad", "lp_pool_grad", "unpool", "pad", "pad_grad", "mvn",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,19 @@ class Case:
         for i, (name, shape) in enumerate(self.shapes.items()):
             of_type = "float32" if self.arguments.get(f"{name}_wide") else dtype
             arrays[name] = data(shape, of_type, seed + i, self.kind)
+            if name == "y":
+                arrays[name] = np.abs(arrays[name])  # norms
+            if name == "indices":
+                arrays[name] = indices(shape, self.arguments["output_sizes"], seed)
         rest = {k: v for k, v in self.arguments.items() if not k.endswith("_wide")}
         return {**arrays, **rest}
+
+
+def indices(shape: tuple[int, ...], sizes: tuple[int, ...], seed: int) -> np.ndarray:
+    """Positions in the whole result, many of them twice, and some out of range."""
+    kind = ("uint32", "int64", "int32", "uint64")[seed % 4]
+    drawn = np.random.default_rng(seed).integers(-3, np.prod(sizes) + 3, shape)
+    return np.where(drawn < 0, -1, drawn).astype(kind)
 
 
 # name: shape, geometry. Rows have tails of every kernel's vectors, planes too.
@@ -214,6 +228,36 @@ def grad_cases(op: str) -> Iterator[Case]:
         yield Case(name, op, shapes, arguments, kind=kind)
 
 
+def lp_grad_cases() -> Iterator[Case]:
+    usual = [(n, g) for n, g in GEOMETRIES.items() if n not in BIG and "axes" not in g[1]]
+    for k, (name, (shape, geometry)) in enumerate(usual):
+        y = output_shape(shape, geometry)
+        arguments = {key: v for key, v in geometry.items() if key != "output_sizes"}
+        arguments["p"] = (2, 1, 3, 6)[k % 4]
+        shapes = {"x": shape, "y": y, "grad": y}
+        yield Case(name, "lp_pooling_grad", shapes, arguments)
+        narrow = tuple(f for f in FLOATS if f not in ("float32", "float64"))
+        wide = {**arguments, "y_wide": True}
+        yield Case(f"{name}, wide norms", "lp_pooling_grad", shapes, wide, narrow, NEAR[:2])
+
+
+# sizes of x, of the result
+UNPOOLED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "planes": ((2, 3, 4, 5), (2, 3, 8, 11)),
+    "rows": ((2, 3, 40), (2, 3, 77)),
+    "volumes": ((2, 2, 3, 2, 4), (2, 2, 5, 4, 3)),
+    "many channels": ((2, 17, 3, 4), (2, 17, 6, 7)),
+    "one plane": ((1, 1, 9, 20), (1, 1, 30, 31)),
+    "one element": ((1, 1, 1), (1, 1, 1)),
+}
+
+
+def unpool_cases() -> Iterator[Case]:
+    for name, (shape, sizes) in UNPOOLED.items():
+        yield Case(name, "max_unpooling", {"x": shape, "indices": shape}, {"output_sizes": sizes},
+                   tuple(DTYPES["max_unpooling"]))  # fmt: skip
+
+
 MODES = ("constant", "edge", "reflection", "symmetric", "wrap")
 SIZES = ("uint8", "int16", "bfloat16", "float32", "int64")  # one or two types of each size
 PADS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
@@ -329,6 +373,8 @@ CORE = {
     ),
     "max_pool_grad": ("2x2 s2 in whole", "3x3 s2 padded", "3x3 s1 padded", "all different"),
     "average_pool_grad": ("2x2 s2 in whole", "3x3 s2 padded", "3x3 s1 padded", "all different"),
+    "lp_pool_grad": ("2x2 s2 in whole", "3x3 s2 padded", "3x3 s1 padded", "all different"),
+    "unpool": ("planes", "many channels"),
     "pad": ("long rows, mixed", "long rows, whole vectors, constant", "long rows, reflection",
             "short rows, symmetric", "short rows, whole vectors, edge",
             "pads around planes of whole vectors, wrap"),
@@ -354,6 +400,8 @@ def cases(family: str) -> list[Case]:
         "pool": pool_cases,
         "max_pool_grad": lambda: grad_cases("max_pooling_grad"),
         "average_pool_grad": lambda: grad_cases("average_pooling_grad"),
+        "lp_pool_grad": lp_grad_cases,
+        "unpool": unpool_cases,
         "pad": pad_cases,
         "pad_grad": pad_grad_cases,
         "mvn": mvn_cases,
