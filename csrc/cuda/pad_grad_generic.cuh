@@ -9,57 +9,77 @@
 
 namespace cudml::cuda {
 
-/// The terms of one element.
+/// The terms of one element, by number: the positions of the fastest axis follow each other, but
+/// those of a long sum along the folded axis come last.
 template <class T>
 struct PadGradTerms {
   using A = Acc<T>;
 
-  const T* from;       // at the first position of every axis but the folded one
-  int64_t across = 1;  // terms of one position of the folded axis
-  int64_t to = 0;      // the element's offset in the result
-  int64_t stride;      // of the folded axis
-  Preimages fold;
-  Preimages wide[kMaxRank - 1];  // axes with several positions, the fastest first
-  int64_t wide_stride[kMaxRank - 1];
+  const T* from;             // at the first position of every axis
+  int64_t to = 0;            // the element's offset in the result
+  int64_t count = 1;         // of terms
+  int64_t folds;             // positions along the folded axis
+  Preimages wide[kMaxRank];  // axes with several positions
+  int64_t stride[kMaxRank];
   int wide_count = 0;
 
   __device__ PadGradTerms(const PadGradPlan& plan, const T* grad, int64_t element) : from(grad) {
+    const PadGradAxis& folded = plan.axis[plan.folded];
+    int64_t along = element;
+    for (int d = plan.rank - 1; d > plan.folded; --d) along /= plan.axis[d].in;
+    const Preimages fold = preimages_of(folded, along % folded.in);
+    folds = fold.count;
     for (int d = plan.rank - 1; d >= 0; --d) {
       const PadGradAxis& a = plan.axis[d];
       const int64_t quotient = element / a.in, i = element - quotient * a.in;
       element = quotient;
       to += i * a.stride;
-      const Preimages p = preimages_of(a, i);
-      if (d == plan.folded) {
-        fold = p;
-        stride = a.grad_stride;
-        continue;
-      }
-      from += p.first * a.grad_stride;
-      if (p.count == 1) continue;
-      across *= p.count;
-      wide[wide_count] = p;
-      wide_stride[wide_count++] = a.grad_stride;
+      if (d != plan.folded || !is_long()) add(preimages_of(a, i), a.grad_stride);
     }
+    if (is_long()) add(fold, folded.grad_stride);
   }
 
-  __device__ int64_t count() const { return fold.count * across; }
+  __device__ bool is_long() const { return folds > kPadGradPiece; }
+  __device__ int64_t pieces() const {
+    return is_long() ? (folds + kPadGradPiece - 1) / kPadGradPiece : 1;
+  }
 
-  /// The terms of one position of the folded axis follow each other.
+  /// Every 32nd term of a piece of a long sum.
+  __device__ A lane_of_piece(int64_t piece, int64_t lane) const {
+    const int64_t across = count / folds, begin = piece * kPadGradPiece;
+    return sum(begin * across + lane, 32, min(begin + kPadGradPiece, folds) * across);
+  }
+
+  /// Terms number, number + step, … below end; 0 where there are none.
+  __device__ A sum(int64_t number, int64_t step, int64_t end) const {
+    LongSum<A> sum;
+#pragma unroll 1
+    for (; number < end; number += step) sum.add(at(number));
+    return sum.total();
+  }
+
+ private:
+  __device__ void add(const Preimages& p, int64_t grad_stride) {
+    from += p.first * grad_stride;
+    count *= p.count;
+    if (p.count == 1) return;
+    wide[wide_count] = p;
+    stride[wide_count++] = grad_stride;
+  }
+
   __device__ A at(int64_t number) const {
-    if (wide_count == 0) return load_as_acc(from[fold.at(number) * stride]);
-    const int64_t k = number / across;
-    int64_t rest = number - k * across, offset = fold.at(k) * stride;
+    int64_t offset = 0;
     for (int w = 0; w < wide_count; ++w) {
-      const int64_t quotient = rest / wide[w].count;
-      offset += (wide[w].at(rest - quotient * wide[w].count) - wide[w].first) * wide_stride[w];
-      rest = quotient;
+      const int64_t quotient = w + 1 < wide_count ? number / wide[w].count : 0;
+      offset += (wide[w].at(number - quotient * wide[w].count) - wide[w].first) * stride[w];
+      number = quotient;
     }
     return load_as_acc(from[offset]);
   }
 };
 
-/// `sums` holds those of the pieces of long sums, or is null where there are none.
+/// `sums` holds those of the pieces of long sums, or is null where every thread adds up its own, in
+/// the order of a warp's lanes all the same.
 template <class T>
 __global__ void __launch_bounds__(kPadGradThreads)
     pad_grad_generic_kernel(PadGradPlan plan, PadGradLongSums long_sums, const T* grad, T* y,
@@ -67,13 +87,23 @@ __global__ void __launch_bounds__(kPadGradThreads)
   const int64_t step = threads_in_grid();
   for (int64_t i = thread_in_grid(); i < elements; i += step) {
     const PadGradTerms<T> terms(plan, grad, i);
-    const bool is_long = sums && terms.fold.count > kPadGradPiece;
-    const Acc<T>* const pieces = is_long ? sums + long_sums.number(i) * plan.pieces : nullptr;
-    const int64_t n =
-        is_long ? (terms.fold.count + kPadGradPiece - 1) / kPadGradPiece : terms.count();
+    const Acc<T>* const own =
+        sums && terms.is_long() ? sums + long_sums.number(i) * plan.pieces : nullptr;
     LongSum<Acc<T>> sum;
 #pragma unroll 1
-    for (int64_t k = 0; k < n; ++k) sum.add(is_long ? pieces[k] : terms.at(k));
+    for (int64_t piece = 0; piece < terms.pieces(); ++piece) {
+      Acc<T> lane[32];
+      if (own) {
+        lane[0] = own[piece];
+      } else if (!terms.is_long()) {
+        lane[0] = terms.sum(0, 1, terms.count);
+      } else {
+        for (int l = 0; l < 32; ++l) lane[l] = terms.lane_of_piece(piece, l);
+        for (int half = 16; half > 0; half /= 2)
+          for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+      }
+      sum.add(lane[0]);
+    }
     y[terms.to] = store_as<T>(sum.total());
   }
 }
@@ -85,15 +115,10 @@ __global__ void __launch_bounds__(kPadGradThreads)
                            int64_t pieces) {
   const int64_t step = threads_in_grid() / 32;
   for (int64_t number = warp_in_grid(); number < pieces; number += step) {
-    const int64_t sum_number = number / plan.pieces;
+    const int64_t sum_number = number / plan.pieces, piece = number - sum_number * plan.pieces;
     const PadGradTerms<T> terms(plan, grad, long_sums.element(sum_number));
-    const int64_t begin = (number - sum_number * plan.pieces) * kPadGradPiece;
-    const int64_t end = min(begin + kPadGradPiece, terms.fold.count);
-    LongSum<Acc<T>> lane;
-#pragma unroll 1
-    for (int64_t k = begin * terms.across + threadIdx.x % 32; k < end * terms.across; k += 32)
-      lane.add(terms.at(k));
-    Acc<T> sum = lane.total();
+    if (!terms.is_long() || piece >= terms.pieces()) continue;
+    Acc<T> sum = terms.lane_of_piece(piece, threadIdx.x % 32);
     for (int half = 16; half > 0; half /= 2) sum += __shfl_xor_sync(~0u, sum, half);
     if (threadIdx.x % 32 == 0) sums[number] = sum;
   }

@@ -1,5 +1,6 @@
 // The paths of the gradient of padding on the CPU, first choice first.
 #include "cpu/isa/families.h"
+#include "cpu/pad_grad/pieces.h"
 #include "cpu/pad_grad/plain.h"
 #include "cpu/pad_grad/rows.h"
 

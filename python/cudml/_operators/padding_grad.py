@@ -23,10 +23,10 @@ def padding_grad(
 
     The exact transpose of `padding`: an element is the sum of `grad` over the positions of the
     padded array that hold it, itself, its mirror images and repetitions. In constant mode only the
-    inside counts. Pads may exceed the size, as in `padding`. Sums are kept in float32 (float64 for
-    float64) in a fixed order and rounded once; repeated runs give the same bits, and what shows at
-    one position alone is copied. The gradient of DML_PADDING1_OPERATOR_DESC; DirectML has no
-    descriptor for it.
+    inside counts, which the kernels of `padding` copy. Pads may exceed the size, as in `padding`.
+    Sums are kept in float32 (float64 for float64) in a fixed order and rounded once; repeated runs
+    give the same bits, and what shows at one position alone is copied. The gradient of
+    DML_PADDING1_OPERATOR_DESC; DirectML has no descriptor for it.
 
     Parameters
     ----------
