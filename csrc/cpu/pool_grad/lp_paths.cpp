@@ -11,23 +11,16 @@ bool are_sums_short(const PoolGradPlan& plan, const Machine&) {
   return most_covers(plan.forward) <= kLongestChain;
 }
 
-bool has_planes(const PoolGradPlan& plan, const Machine&) {
-  return LpPlanes<float, LpExponent<1>>::fits(plan);
-}
+bool has_planes(const PoolGradPlan& plan, const Machine&) { return LpPlanes<float>::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
-  return LpSideBySide<float, LpExponent<1>>::fits(plan);
+  return LpSideBySide<float>::fits(plan);
 }
-bool has_rows(const PoolGradPlan& plan, const Machine&) {
-  return LpRows<float, LpExponent<1>>::fits(plan);
-}
+bool has_rows(const PoolGradPlan& plan, const Machine&) { return LpRows<float>::fits(plan); }
 
-/// Runs a path for the plan's element type and exponent.
-template <template <class, class> class Loop>
+/// Runs a path for the plan's element type.
+template <template <class> class Loop>
 void run(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
-    const LpArrays<T> arrays(plan, a);
-    with_exponent(plan, [&]<class Exponent>(Exponent p) { Loop<T, Exponent>(arrays, p).run(); });
-  });
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() { Loop<T>(LpArrays<T>(plan, a)).run(); });
 }
 
 void one_by_one(const PoolGradPlan& plan, const Arrays& a) {

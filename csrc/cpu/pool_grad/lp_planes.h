@@ -6,13 +6,13 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-template <class T, class Exponent>
+template <class T>
 class LpPlanes : LpArrays<T> {
   using Base = LpArrays<T>;
   using Base::f, Base::grad, Base::plan, Base::result, Base::x;
 
  public:
-  LpPlanes(const Base& base, Exponent p) : Base(base), p_(p) {}
+  explicit LpPlanes(const Base& base) : Base(base) {}
 
   static bool fits(const PoolGradPlan& plan) {
     const PoolPlan& f = plan.forward;
@@ -33,15 +33,13 @@ class LpPlanes : LpArrays<T> {
     parallel_for(space.count(), plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       for_tasks(space, begin, end, [&](const Task& task, int64_t) {
         const Acc<T> norm = f.p == 1 ? Acc<T>{1} : this->norm(task.indices);
-        share_window(x + task.flat, norm, load_as_acc(grad[task.y]), p_, result + task.x, task.n);
+        share_window(x + task.flat, norm, load_as_acc(grad[task.y]), f.p, result + task.x, task.n);
       });
     });
   }
 
  private:
   static constexpr int64_t kPiece = 4096;
-
-  const Exponent p_;
 };
 
 }  // namespace

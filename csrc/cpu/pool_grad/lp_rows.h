@@ -8,17 +8,17 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-template <class T, class Exponent>
+template <class T>
 class LpRows : LpArrays<T> {
   using Base = LpArrays<T>;
   using Base::f, Base::grad, Base::plan, Base::result, Base::x;
   using V = Acc<T>;
   static constexpr int64_t kStep = kLanes<V>, kMostStride = 8, kMostReach = 64, kColumns = 1024;
   static constexpr int64_t kLine = kColumns + kMostReach + 2 * kStep;
-  static constexpr int64_t kPhases = kColumns + kMostStride * (kStep + 2);
+  static constexpr int64_t kPhases = kColumns + kMostStride * (kStep + 2) + kStep;
 
  public:
-  LpRows(const Base& base, Exponent p) : Base(base), w_(base.f.axis[2]), p_(p) {}
+  explicit LpRows(const Base& base) : Base(base), w_(base.f.axis[2]) {}
 
   /// Several windows along packed rows of x, a small step apart.
   static bool fits(const PoolGradPlan& plan) {
@@ -41,10 +41,11 @@ class LpRows : LpArrays<T> {
   }
 
  private:
-  /// Phases hold each element once; whole vectors may run beyond the last of a phase.
+  /// Phases hold each element once; whole vectors may run beyond the last of a phase, over numbers
+  /// of which nothing comes.
   struct Scratch {
-    alignas(64) V taps[kPhases], sums[kPhases];
-    alignas(64) V norms[kLine], grads[kLine], line[kColumns];
+    alignas(64) V taps[kPhases] = {}, sums[kPhases];
+    alignas(64) V norms[kLine], grads[kLine] = {}, line[kColumns + 4 * kStep] = {};
   };
 
   /// Where a task's elements stand: element i is number (offset + i) / stride - first of phase
@@ -59,10 +60,9 @@ class LpRows : LpArrays<T> {
     cut.first = cut.offset / w_.stride;
     cut.length = (cut.offset + task.n - 1) / w_.stride - cut.first + 1;
     cut.pitch = cut.length + kStep;
-    std::fill_n(s.taps, w_.stride * cut.pitch, V{0});
     std::fill_n(s.sums, w_.stride * cut.pitch, V{0});
     load_grads<T>(s.line, x + task.flat, f.x.space[2], task.n);
-    each(cut, task.n, [&](int64_t i, int64_t at) { s.taps[at] = s.line[i]; });
+    split(cut, task.n, s);
     const Reach reach = reach_of(w_, task.first, task.first + task.n - 1);
     const Covers slices = covers_of(f.axis[0], task.space(0));
     const Covers rows = covers_of(f.axis[1], task.space(1));
@@ -72,23 +72,56 @@ class LpRows : LpArrays<T> {
         add_windows(task, a, b, reach, cut, s);
         pace.add(w_.window * (reach.last - reach.first + 1));
       }
-    each(cut, task.n, [&](int64_t i, int64_t at) { s.line[i] = s.sums[at]; });
+    merge(cut, task.n, s);
     store_grads<T>(result + task.x, plan.result.space[2], s.line, task.n);
   }
 
-  /// Calls fn(element, its place in the phases).
-  template <class Fn>
-  void each(const Cut& cut, int64_t n, const Fn& fn) const {
-    const int64_t step = w_.stride;
-    for (int64_t phase = 0; phase < step; ++phase) {
-      const int64_t ahead = (phase - cut.offset % step + step) % step;
-      int64_t at = phase * cut.pitch + (cut.offset + ahead) / step - cut.first;
-      if (step == 1)
-        for (int64_t i = 0; i < n; ++i) fn(i, at + i);
-      else if (step == 2)
-        for (int64_t i = ahead; i < n; i += 2) fn(i, at++);
+  /// Where the first element of a phase stands among the task's, and in the phases.
+  struct PhaseBegin {
+    int64_t element, at;
+  };
+  PhaseBegin begin_of(const Cut& cut, int64_t phase) const {
+    const int64_t step = w_.stride, ahead = (phase - cut.offset % step + step) % step;
+    return {ahead, phase * cut.pitch + (cut.offset + ahead) / step - cut.first};
+  }
+
+  /// The task's elements from the line into their phases; whole vectors where they are few.
+  void split(const Cut& cut, int64_t n, Scratch& s) const {
+    for (int64_t phase = 0; phase < w_.stride; ++phase) {
+      const PhaseBegin begin = begin_of(cut, phase);
+      const V* const from = s.line + begin.element;
+      V* const to = s.taps + begin.at;
+      const int64_t count = (n - begin.element + w_.stride - 1) / w_.stride;
+      if (w_.stride == 2)
+        for (int64_t i = 0; i < count; i += kStep)
+          store_vector(to + i, every_second<0>(from + 2 * i));
       else
-        for (int64_t i = ahead; i < n; i += step) fn(i, at++);
+        for (int64_t i = 0; i < count; ++i) to[i] = from[i * w_.stride];
+    }
+  }
+
+  /// And what they add up to, back.
+  void merge(const Cut& cut, int64_t n, Scratch& s) const {
+    if (w_.stride == 2) {
+      const int64_t first = cut.offset % 2;
+      return interleave(s.sums + begin_of(cut, first).at, s.sums + begin_of(cut, 1 - first).at, n,
+                        s.line, std::make_index_sequence<size_t(kStep)>{});
+    }
+    for (int64_t phase = 0; phase < w_.stride; ++phase) {
+      const PhaseBegin begin = begin_of(cut, phase);
+      const V* from = s.sums + begin.at;
+      for (int64_t i = begin.element; i < n; i += w_.stride) s.line[i] = *from++;
+    }
+  }
+
+  template <size_t... i>
+  static void interleave(const V* a, const V* b, int64_t n, V* to, std::index_sequence<i...>) {
+    constexpr int kHalf = int(kStep / 2), kOther = int(kStep);
+    for (int64_t at = 0; at < n; at += 2 * kStep, a += kStep, b += kStep) {
+      const auto x = load_vector<Vector<V>>(a), y = load_vector<Vector<V>>(b);
+      store_vector(to + at, __builtin_shufflevector(x, y, (int(i) / 2 + int(i) % 2 * kOther)...));
+      store_vector(to + at + kStep,
+                   __builtin_shufflevector(x, y, (kHalf + int(i) / 2 + int(i) % 2 * kOther)...));
     }
   }
 
@@ -103,7 +136,6 @@ class LpRows : LpArrays<T> {
     load_norms(task.indices + a * f.indices.space[0] + b * f.indices.space[1] +
                    reach.first * f.indices.space[2],
                n, s);
-    std::fill_n(s.grads + n, kStep, V{0});
     std::fill_n(s.norms + n, kStep, V{0});  // no window, which hands out nothing
     for (int64_t k = w_.window - 1; k >= 0; --k) {
       const int64_t at = k * w_.dilation, begin = reach.first + at / w_.stride - cut.first;
@@ -114,7 +146,7 @@ class LpRows : LpArrays<T> {
   }
 
   void load_norms(int64_t offset, int64_t n, Scratch& s) const {
-    if (p_.value() == 1) return void(std::fill_n(s.norms, n, V{1}));
+    if (f.p == 1) return void(std::fill_n(s.norms, n, V{1}));
     const int64_t step = f.indices.space[2];
     if (this->are_norms_wide)
       load_grads<V>(s.norms, static_cast<const V*>(this->norms) + offset, step, n);
@@ -127,18 +159,16 @@ class LpRows : LpArrays<T> {
     using W = Vector<V>;
     const W none = {};
     const auto of_windows = [&](const W& norm, const W& share) {
-      return p_.value() == 1 ? (norm == none ? none : share) : share;  // others look themselves
+      return f.p == 1 ? (norm == none ? none : share) : share;  // others look themselves
     };
     for (int64_t i = from; i < to; i += kStep) {
       const W norm = load_vector<W>(norms + i);
-      const W share =
-          lp_share<W>(load_vector<W>(taps + i), norm, load_vector<W>(grads + i), p_.value());
+      const W share = lp_share<W>(load_vector<W>(taps + i), norm, load_vector<W>(grads + i), f.p);
       store_vector(sums + i, load_vector<W>(sums + i) + of_windows(norm, share));
     }
   }
 
   const PoolAxis& w_;
-  const Exponent p_;
 };
 
 }  // namespace

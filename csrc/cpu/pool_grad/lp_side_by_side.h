@@ -6,7 +6,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-template <class T, class Exponent>
+template <class T>
 class LpSideBySide : LpArrays<T> {
   using Base = LpArrays<T>;
   using Base::f, Base::grad, Base::plan, Base::result, Base::x;
@@ -14,7 +14,7 @@ class LpSideBySide : LpArrays<T> {
   static constexpr int64_t kStep = kLanes<V>, kMostLanes = 512;
 
  public:
-  LpSideBySide(const Base& base, Exponent p) : Base(base), p_(p) {}
+  explicit LpSideBySide(const Base& base) : Base(base) {}
 
   static bool fits(const PoolGradPlan& plan) {
     const PoolPlan& f = plan.forward;
@@ -55,19 +55,17 @@ class LpSideBySide : LpArrays<T> {
     for (; i + kStep <= n; i += kStep)
       store_vector(sums + i, load_vector<Vector<V>>(sums + i) +
                                  lp_share<Vector<V>>(load_floats(taps + i), norms_at(norms + i),
-                                                     load_floats(grads + i), p_.value()));
+                                                     load_floats(grads + i), f.p));
     for (; i < n; ++i)
       sums[i] += lp_share<V>(load_as_acc(taps[i]), f.p == 1 ? V{1} : this->norm(norms + i),
-                             load_as_acc(grads[i]), p_.value());
+                             load_as_acc(grads[i]), f.p);
   }
 
   Vector<V> norms_at(int64_t offset) const {
-    if (p_.value() == 1) return all_lanes(V{1});
+    if (f.p == 1) return all_lanes(V{1});
     if (this->are_norms_wide) return load_floats(static_cast<const V*>(this->norms) + offset);
     return load_floats(static_cast<const T*>(this->norms) + offset);
   }
-
-  const Exponent p_;
 };
 
 }  // namespace
