@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from cases import AVERAGE_GRAD, GRADIENTS, Shape
+from cases import FROM_GRADIENT, GRADIENTS, Shape
 from problems import Problem
 
 _PERIOD = 1_000_003  # random numbers repeat after these; a prime, so that no dimension divides it
@@ -139,10 +139,10 @@ def numpy_arrays(problem: Problem, seed: int = 0) -> Arrays:
         return tuple(shape[a] for a in problem.memory_axes)
 
     base: dict[str, np.ndarray] = {}
-    if problem.case.op != AVERAGE_GRAD:
+    if problem.case.op not in FROM_GRADIENT:
         base["x"] = drawn(packed(problem.shape), problem.dtype, seed)
     if problem.case.op in GRADIENTS:
-        base["grad"] = drawn(packed(problem.pooled), problem.dtype, seed + 1)
+        base["grad"] = drawn(packed(problem.incoming), problem.dtype, seed + 1)
     for k, name in enumerate(problem.case.scaled.split()):
         base[name] = drawn(problem.vector, problem.dtype, seed + 2 + k)
     base["y"] = np.empty(packed(problem.output), numpy_dtype(problem.dtype))

@@ -1,4 +1,4 @@
-"""The suite as data: 48 cases of real models."""
+"""The suite as data: 51 cases of real models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 Shape = tuple[int, ...]
 DTYPES = {"h": "float16", "b": "bfloat16", "f": "float32", "u": "uint8"}
-GRADIENTS = ("max_pooling_grad", "average_pooling_grad")
+GRADIENTS = ("max_pooling_grad", "average_pooling_grad", "padding_grad")
+FROM_GRADIENT = GRADIENTS[1:]  # whose only array is the incoming gradient
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def _pads(start: Shape, end: Shape | None = None, mode: Any = "constant") -> dic
 
 
 MAX, AVERAGE, LP, PAD = "max_pooling", "average_pooling", "lp_pooling", "padding"
-MAX_GRAD, AVERAGE_GRAD = GRADIENTS
+MAX_GRAD, AVERAGE_GRAD, PAD_GRAD = GRADIENTS
 MVN = "mean_variance_normalization"
 _STEM, _CUBE = (32, 64, 112, 112), (2, 32, 128, 128, 128)
 _INCEPTION, _DENSE = (32, 192, 35, 35), (64, 256, 56, 56)
@@ -121,6 +122,14 @@ PADDING = (
          "period folding", _pads((3500,), mode="reflection")),
     Case(47, "reflect space, edge time", PAD, ((1, 128, 18, 256, 256),), "b", "L",
          "causal video VAE", _pads((2, 1, 1), (0, 1, 1), _VIDEO_MODES), fixed=(2,)),
+    Case(49, "reflect 3 grad", PAD_GRAD, ((8, 3, 256, 256),), "fh", "C",
+         "CycleGAN training", _pads((3, 3), mode="reflection")),
+    Case(49, "reflect 1 grad", PAD_GRAD, ((8, 256, 64, 64),), "fh", "CL",
+         "CycleGAN training", _pads((1, 1), mode="reflection")),
+    Case(50, "edge 1 grad", PAD_GRAD, ((2, 32, 48, 96, 96),), "fh", "CL",
+         "medical volumes, training", _pads((1, 1, 1), mode="edge")),
+    Case(51, "edge (3,5) grad", PAD_GRAD, ((8, 512, 8192),), "fh", "C",
+         "HiFi-GAN, BigVGAN training", _pads((3,), (5,), "edge")),
 )  # fmt: skip
 
 NORMALIZATION = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
-from cases import AVERAGE_GRAD, CASES, DTYPES, GRADIENTS, PAD, Case, Shape
+from cases import CASES, DTYPES, FROM_GRADIENT, GRADIENTS, PAD, PAD_GRAD, Case, Shape
 
 LARGE_BYTES = 16_000_000  # of a problem that caches do not keep
 SHORT_COLUMNS = 1024  # of a row whose numbers are read once
@@ -21,6 +21,7 @@ FAMILIES = {
     "max_pooling_grad": "max gradient",
     "average_pooling_grad": "average gradient",
     "padding": "padding",
+    "padding_grad": "pad gradient",
     "mean_variance_normalization": "normalization",
 }
 
@@ -129,10 +130,19 @@ class Problem:
         return tuple(sizes)
 
     @property
+    def padded(self) -> Shape:
+        """The shape after padding."""
+        return tuple(b + n + e for b, n, e in zip(self.start, self.shape, self.end, strict=True))
+
+    @property
+    def incoming(self) -> Shape:
+        """Of a gradient: the shape of the gradient that is given."""
+        return self.padded if self.case.op == PAD_GRAD else self.pooled
+
+    @property
     def output(self) -> Shape:
         if self.case.op == PAD:
-            sizes = zip(self.start, self.shape, self.end, strict=True)
-            return tuple(b + n + e for b, n, e in sizes)
+            return self.padded
         return self.pooled if self.is_forward_pooling else self.shape
 
     @property
@@ -166,10 +176,10 @@ class Problem:
     def read(self) -> int:
         """Compulsory bytes: every input element once."""
         arrays = [(self.vector, self.dtype) for _ in self.case.scaled.split()]
-        if self.case.op != AVERAGE_GRAD:
+        if self.case.op not in FROM_GRADIENT:
             arrays.append((self.shape, self.dtype))
         if self.case.op in GRADIENTS:
-            arrays.append((self.pooled, self.dtype))
+            arrays.append((self.incoming, self.dtype))
         return _bytes_of(arrays)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from arrays import Arrays
-from cases import AVERAGE_GRAD, MAX, PAD
+from cases import FROM_GRADIENT, MAX, PAD, PAD_GRAD
 from contenders import cudml_calls
 from problems import Problem
 
@@ -24,7 +24,7 @@ TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-3}  # of max(1, |v
 def independent(problem: Problem) -> list[int]:
     """Dimensions of which a part can be computed from the same part of the input."""
     rank = len(problem.shape)
-    if problem.case.op == PAD:
+    if problem.case.op in (PAD, PAD_GRAD):
         return [a for a in range(rank) if not problem.start[a] and not problem.end[a]]
     kept = problem.axes
     return [a for a in range(rank) if a not in kept]
@@ -50,7 +50,7 @@ def _judged(arrays: Arrays, part: tuple[slice, ...], host: Host) -> str:
     problem = arrays.problem
     inputs, kwargs = cudml_calls.arguments(arrays)
     cut = [host(_cut(a, part)) if hasattr(a, "shape") else a for a in inputs]
-    if problem.case.op == AVERAGE_GRAD:
+    if problem.case.op in FROM_GRADIENT:
         cut[-1] = tuple(len(range(*s.indices(n))) for s, n in zip(part, problem.shape, strict=True))
     results = [host(arrays.logical("y")[part])]
     if problem.index:

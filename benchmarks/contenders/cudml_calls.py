@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arrays import Arrays
-from cases import AVERAGE_GRAD, MAX, MAX_GRAD, MVN, PAD
+from cases import AVERAGE_GRAD, FROM_GRADIENT, MAX, MAX_GRAD, MVN, PAD, PAD_GRAD
 
 import cudml
 
@@ -17,9 +17,9 @@ def arguments(arrays: Arrays) -> tuple[list[Any], dict[str, Any]]:
     problem = arrays.problem
     op, args = problem.case.op, problem.case.args
     inputs = [arrays.logical(name) for name in ("x", "grad") if name in arrays]
-    if op == AVERAGE_GRAD:
+    if op in FROM_GRADIENT:
         inputs.append(problem.shape)
-    if op == PAD:
+    if op in (PAD, PAD_GRAD):
         pads = {"start_padding": problem.start, "end_padding": problem.end, "mode": args["mode"]}
         return inputs, pads
     if op == MVN:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from arrays import Arrays
-from cases import AVERAGE, AVERAGE_GRAD, LP, MAX, MAX_GRAD, PAD
+from cases import AVERAGE, AVERAGE_GRAD, LP, MAX, MAX_GRAD, PAD, PAD_GRAD
 from problems import Problem
 
 from . import Ways
@@ -48,6 +48,7 @@ def ways(arrays: Arrays) -> Ways:
         MAX_GRAD: _max_grad,
         AVERAGE_GRAD: _average_grad,
         PAD: _padding,
+        PAD_GRAD: _padding_grad,
     }
     make = made.get(arrays.problem.case.op)
     if make is None:
@@ -176,6 +177,19 @@ def _padding(arrays: Arrays) -> Ways:
         into = getattr(aten, f"{kind}_pad{nd}d").out
         found["out="] = lambda: into(x, flat, out=y)
     return found
+
+
+def _padding_grad(arrays: Arrays) -> Ways:
+    problem, grad, dx = arrays.problem, arrays.image("grad"), arrays.image("y")
+    pairs = list(zip(problem.start, problem.end, strict=True))
+    nd = len(problem.case.args["start"])
+    kind = "replication" if problem.case.args["mode"] == "edge" else "reflection"
+    backward = getattr(aten, f"{kind}_pad{nd}d_backward")
+    given = (grad, torch.zeros_like(dx), _reversed(pairs[-nd:]))
+    return {
+        "backward": lambda: backward(*given),
+        "grad_input=": lambda: backward.grad_input(*given, grad_input=dx),
+    }
 
 
 def _reversed(pairs: list[tuple[int, int]]) -> list[int]:

@@ -47,7 +47,7 @@ def only(text: str, *, full: bool = True) -> Problem:
 
 
 def test_every_case_is_there() -> None:
-    assert sorted({case.number for case in cases.CASES}) == list(range(1, 49))
+    assert sorted({case.number for case in cases.CASES}) == list(range(1, 52))
     assert {p.case.op for p in FULL} == set(problems.FAMILIES)
 
 
@@ -71,6 +71,7 @@ def test_names_are_unique() -> None:
         ("34 LayerNorm, 8192x768, float32 C", 4 * (2 * 8192 * 768 + 2 * 768)),
         ("40 GroupNorm+SiLU, 1x512x64x64, float16 L", 2 * (2 * 512 * 64 * 64 + 2 * 512)),
         ("46 RMSNorm, heads, 1x27030x24x128, bfloat16 C", 2 * (2 * 27030 * 24 * 128 + 128)),
+        ("49 reflect 3 grad, 8x3x256x256, float16 C", 2 * 24 * (256**2 + 262**2)),
         ("48 max 2x2/2 images, 16x1024x1024x3, uint8 C", 16 * 3 * (1024**2 + 512**2)),
     ],
 )
@@ -84,9 +85,9 @@ def described(problem: Problem) -> Any:
     def packed(shape: tuple[int, ...]) -> np.ndarray:
         return np.empty([shape[a] for a in problem.memory_axes], dtype_of(problem.dtype))
 
-    base = {} if problem.case.op == cases.AVERAGE_GRAD else {"x": packed(problem.shape)}
+    base = {} if problem.case.op in cases.FROM_GRADIENT else {"x": packed(problem.shape)}
     if problem.case.op in cases.GRADIENTS:
-        base["grad"] = packed(problem.pooled)
+        base["grad"] = packed(problem.incoming)
     for name in problem.case.scaled.split():
         base[name] = np.empty(problem.vector, dtype_of(problem.dtype))
     return arrays_of.Arrays(problem, base)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/pad_grad/gather.h"
-#include "cpu/simd/copy.h"
+#include "cpu/simd/convert.h"
 #include "cpu/simd/lanes.h"
 #include "cpu/threads/parallel.h"
 
@@ -27,42 +27,78 @@ struct GradLine {
   }
 };
 
-/// The terms of the elements at the ends of a line, as offsets from its first position.
-class Ends {
- public:
+/// The terms of the elements of a line that have several, as offsets from its first position. They
+/// stand at its ends, mostly.
+struct Ends {
   static constexpr int64_t kMost = 1024, kMostTerms = 4096;
+
+  int64_t count = 0;
+  int64_t element[kMost];
+  int32_t first[kMost + 1];  // of an element's offsets, which end where the next one's begin
+  int64_t offset[kMostTerms];
 
   /// False where there are too many.
   bool prepare(const GradLine& line) {
     const PadGradAxis& a = line.axis;
-    begin_ = a.inner_begin;
-    gap_ = a.inner_end - a.inner_begin;
-    if (a.in - gap_ > kMost) return false;
-    int64_t count = 0, terms = 0;
-    for (int64_t i = 0; i < a.in; ++i) {
-      if (i == a.inner_begin) i = a.inner_end;
-      if (i == a.in) break;
+    if (a.in - (a.inner_end - a.inner_begin) > kMost) return false;
+    int64_t terms = 0;
+    for (int64_t i = a.inner_begin > 0 ? 0 : a.inner_end; i < a.in; ++i) {
       const Preimages p = preimages_of(a, i);
       if (p.count > kChain || terms + p.count > kMostTerms) return false;
-      first_[count++] = int32_t(terms);
-      for (int64_t k = 0; k < p.count; ++k) offset_[terms++] = p.at(k) * line.run;
+      if (p.count > 1) {
+        element[count] = i;
+        first[count++] = int32_t(terms);
+        for (int64_t k = 0; k < p.count; ++k) offset[terms++] = p.at(k) * line.run;
+      }
+      if (i + 1 == a.inner_begin) i = a.inner_end - 1;
     }
-    first_[count] = int32_t(terms);
+    first[count] = int32_t(terms);
     return true;
   }
-
-  /// The offsets of element i, which is not an inner one, and how many they are.
-  const int64_t* terms(int64_t i, int64_t* count) const {
-    const int64_t number = i < begin_ ? i : i - gap_;
-    *count = first_[number + 1] - first_[number];
-    return offset_ + first_[number];
-  }
-
- private:
-  int64_t begin_ = 0, gap_ = 0;  // inner elements, which are left out
-  int32_t first_[kMost + 1];
-  int64_t offset_[kMostTerms];
 };
+
+/// One element, beside vectors of them.
+struct Single {};
+
+template <class T>
+inline Acc<T> load_lanes(const T* p, Single) {
+  return load_as_acc(*p);
+}
+template <class T>
+inline Vector<Acc<T>> load_lanes(const T* p, Whole) {
+  return load_floats(p);
+}
+template <class T>
+inline Floats load_lanes(const T* p, Partial lanes) {
+  return load_wide(p, lanes);
+}
+
+template <class T>
+inline void store_lanes(T* p, Acc<T> v, Single) {
+  *p = store_as<T>(v);
+}
+template <class T>
+inline void store_lanes(T* p, const Vector<Acc<T>>& v, Whole) {
+  store_floats(p, v);
+}
+template <class T>
+inline void store_lanes(T* p, Floats v, Partial lanes) {
+  store_narrow(p, v, lanes);
+}
+
+/// Writes n elements that sum(i, lanes) gives, in vectors of which the last may overlap another.
+template <class T, class Sum>
+inline void store_sums(T* dst, int64_t n, const Sum& sum) {
+  constexpr int64_t kStep = kLanes<Acc<T>>;
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) store_lanes(dst + i, sum(i, Whole{}), Whole{});
+  if (i == n) return;
+  if (n >= kStep) return store_lanes(dst + n - kStep, sum(n - kStep, Whole{}), Whole{});
+  if constexpr (std::is_same_v<Acc<T>, float>)
+    store_lanes(dst, sum(0, Partial{n}), Partial{n});
+  else
+    for (; i < n; ++i) store_lanes(dst + i, sum(i, Single{}), Single{});
+}
 
 /// Lines of the incoming gradient that add up to one line.
 template <class T>
@@ -72,15 +108,10 @@ struct Rows {
   const T* at[kMost];
   int64_t count = 0;
 
-  template <class A>
-  A term(int64_t offset) const {
-    A sum = load_as_acc(at[0][offset]);
-    for (int64_t r = 1; r < count; ++r) sum += load_as_acc(at[r][offset]);
-    return sum;
-  }
-  Vector<Acc<T>> terms(int64_t offset) const {
-    auto sum = load_floats(at[0] + offset);
-    for (int64_t r = 1; r < count; ++r) sum += load_floats(at[r] + offset);
+  template <class Lanes>
+  auto sum(int64_t offset, Lanes lanes) const {
+    auto sum = load_lanes(at[0] + offset, lanes);
+    for (int64_t r = 1; r < count; ++r) sum += load_lanes(at[r] + offset, lanes);
     return sum;
   }
 };
@@ -88,46 +119,40 @@ struct Rows {
 template <class T>
 class GradLines {
  public:
-  using A = Acc<T>;
+  GradLines(const GradLine& line, const Ends& ends)
+      : start_(line.axis.start), run_(line.run), ends_(ends) {}
 
-  GradLines(const GradLine& line, const Ends& ends) : a_(line.axis), run_(line.run), ends_(ends) {}
-
-  /// Writes elements [from, to) of the line at dst.
+  /// Writes elements [from, to) of the line that begins at dst: all as if they had one term, then
+  /// those again that have several.
   void write(const Rows<T>& rows, T* dst, int64_t from, int64_t to) const {
-    const int64_t begin = std::clamp(a_.inner_begin, from, to);
-    const int64_t end = std::clamp(a_.inner_end, from, to);
-    for (int64_t i = from; i < begin; ++i) write_end(rows, dst + i * run_, i);
-    write_inner(rows, dst + begin * run_, (a_.start + begin) * run_, (end - begin) * run_);
-    for (int64_t i = std::max(begin, end); i < to; ++i) write_end(rows, dst + i * run_, i);
+    write_single(rows, dst + from * run_, (start_ + from) * run_, (to - from) * run_);
+    const int64_t* const elements = ends_.element;
+    int64_t e = from == 0 ? 0 : std::lower_bound(elements, elements + ends_.count, from) - elements;
+    for (; e < ends_.count && elements[e] < to; ++e) {
+      const int64_t* const offsets = ends_.offset + ends_.first[e];
+      const int64_t count = ends_.first[e + 1] - ends_.first[e];
+      T* const element = dst + elements[e] * run_;
+      const auto sum = [&](int64_t i, auto lanes) {
+        auto total = rows.sum(offsets[0] + i, lanes);
+        for (int64_t k = 1; k < count; ++k) total += rows.sum(offsets[k] + i, lanes);
+        return total;
+      };
+      if (run_ > 1)
+        store_sums(element, run_, sum);
+      else if constexpr (std::is_same_v<T, Float16> && kHasWideVectors)  // which convert it
+        store_lanes(element, sum(0, Partial{1}), Partial{1});
+      else
+        store_lanes(element, sum(0, Single{}), Single{});
+    }
   }
 
  private:
-  void write_inner(const Rows<T>& rows, T* dst, int64_t offset, int64_t n) const {
+  void write_single(const Rows<T>& rows, T* dst, int64_t offset, int64_t n) const {
     if (rows.count == 1) return copy_bytes(dst, rows.at[0] + offset, n * int64_t(sizeof(T)));
-    int64_t i = 0;
-    for (; i + kLanes<A> <= n; i += kLanes<A>) store_floats(dst + i, rows.terms(offset + i));
-    for (; i < n; ++i) dst[i] = store_as<T>(rows.template term<A>(offset + i));
+    store_sums(dst, n, [&](int64_t i, auto lanes) { return rows.sum(offset + i, lanes); });
   }
 
-  void write_end(const Rows<T>& rows, T* dst, int64_t element) const {
-    int64_t count;
-    const int64_t* const terms = ends_.terms(element, &count);
-    if (count == 1) return write_inner(rows, dst, terms[0], run_);
-    int64_t i = 0;
-    for (; i + kLanes<A> <= run_; i += kLanes<A>) {
-      auto sum = rows.terms(terms[0] + i);
-      for (int64_t k = 1; k < count; ++k) sum += rows.terms(terms[k] + i);
-      store_floats(dst + i, sum);
-    }
-    for (; i < run_; ++i) {
-      A sum = rows.template term<A>(terms[0] + i);
-      for (int64_t k = 1; k < count; ++k) sum += rows.template term<A>(terms[k] + i);
-      dst[i] = store_as<T>(sum);
-    }
-  }
-
-  const PadGradAxis& a_;
-  int64_t run_;
+  int64_t start_, run_;
   const Ends& ends_;
 };
 
@@ -136,12 +161,13 @@ template <class T>
 class GradWalk {
  public:
   GradWalk(const PadGradPlan& plan, const T* grad, T* result, int64_t line)
-      : plan_(plan), grad_(grad), result_(result) {
+      : plan_(plan), result_(result) {
+    from_[0] = grad;
     for (int d = plan.folded - 1; d >= 0; --d) {
       enter(d, line % plan.axis[d].in);
       line /= plan.axis[d].in;
     }
-    find_rows();
+    find_rows(0);
   }
 
   const Rows<T>& rows() const { return rows_; }
@@ -152,35 +178,41 @@ class GradWalk {
     for (; d >= 0 && at_[d] + 1 == plan_.axis[d].in; --d) enter(d, 0);
     if (d < 0) return;
     enter(d, at_[d] + 1);
-    find_rows();
+    find_rows(d);
   }
 
  private:
   void enter(int d, int64_t i) {
     result_ += (i - at_[d]) * plan_.axis[d].stride;
     at_[d] = i;
+    wide_ -= preimages_[d].count > 1;
     preimages_[d] = preimages_of(plan_.axis[d], i);
+    wide_ += preimages_[d].count > 1;
   }
 
-  /// In ascending order: the last axis' positions follow each other.
-  void find_rows() {
+  /// In ascending order: the last axis' positions follow each other. Axes before `d` are as before.
+  void find_rows(int d) {
+    for (; d < plan_.folded; ++d)
+      from_[d + 1] = from_[d] + preimages_[d].first * plan_.axis[d].grad_stride;
+    rows_.at[0] = from_[plan_.folded];
     rows_.count = 1;
-    rows_.at[0] = grad_;
-    for (int d = plan_.folded - 1; d >= 0; --d) {
+    if (wide_ == 0) return;
+    for (d = plan_.folded - 1; d >= 0; --d) {
       const Preimages& p = preimages_[d];
       const int64_t stride = plan_.axis[d].grad_stride, before = rows_.count;
-      for (int64_t k = p.count - 1; k >= 0; --k)
+      for (int64_t k = 1; k < p.count; ++k)
         for (int64_t r = 0; r < before; ++r)
-          rows_.at[k * before + r] = rows_.at[r] + p.at(k) * stride;
+          rows_.at[k * before + r] = rows_.at[r] + (p.at(k) - p.first) * stride;
       rows_.count = before * p.count;
     }
   }
 
   const PadGradPlan& plan_;
-  const T* grad_;
   T* result_;
+  const T* from_[kMaxRank];  // at the first position of the axes before
   int64_t at_[kMaxRank] = {};
-  Preimages preimages_[kMaxRank];
+  Preimages preimages_[kMaxRank] = {};
+  int wide_ = 0;  // axes with several positions
   Rows<T> rows_;
 };
 

@@ -43,6 +43,7 @@ def families() -> dict[str, list[str]]:
         "lp_pooling_grad": floats,
         "max_unpooling": [*floats, *_INTEGERS],
         "padding": [*floats, *_INTEGERS],
+        "padding_grad": floats,
         "mean_variance_normalization": floats,
     }
 
@@ -51,8 +52,8 @@ def case(family: str, dtype: str, number: int, seed: int) -> Call:
     """The call with this number; the same on every machine for the same seed."""
     rng = np.random.default_rng([seed, number, *map(zlib.crc32, (family.encode(), dtype.encode()))])
     is_long = number % _LONG_EVERY == _LONG_EVERY - 1
-    if family == "padding":
-        return _padding(rng, dtype, is_long)
+    if family in ("padding", "padding_grad"):
+        return _padding(rng, family, dtype, is_long)
     if family == "mean_variance_normalization":
         return _normalization(rng, dtype, is_long)
     if family == "lp_pooling_grad":
@@ -152,7 +153,7 @@ def _geometry(
     return dict(zip(names, zip(*rows, strict=True), strict=True)), floor, ceil
 
 
-def _padding(rng: Rng, dtype: str, is_long: bool) -> Call:
+def _padding(rng: Rng, family: str, dtype: str, is_long: bool) -> Call:
     rank = int(rng.integers(1, 6)) if rng.random() < 0.9 else 8
     shape = [int(n) for n in rng.integers(1, 6 if rank < 5 else 3, rank)]
     if is_long:
@@ -162,6 +163,10 @@ def _padding(rng: Rng, dtype: str, is_long: bool) -> Call:
     if rank == 8:  # all of them would be 7^8 elements
         start, end = (0,) * 5 + start[5:], end[:2] + (0,) * 6
     mode: Any = str(rng.choice(_MODES))
+    if family == "padding_grad":
+        padded = [b + n + e for b, n, e in zip(start, shape, end, strict=True)]
+        grad = {"grad": _values(rng, padded, dtype)}
+        return Call(family, grad, (tuple(shape), start, end), {"mode": mode})
     if rng.random() < 0.4:
         mode = tuple(str(m) for m in rng.choice(_MODES, rank))
     x = _values(rng, shape, dtype)
