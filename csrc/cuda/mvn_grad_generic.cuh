@@ -111,22 +111,24 @@ __device__ Normalizer<A> own_normalizer(const MvnGradArgs<T>& args, const MvnGra
   return normalizer_of(moments, cells.use_variance, cells.epsilon);
 }
 
-/// The means of w and of w * z over a cell, into its state.
+/// The state of a cell with the means of w and of w * z over it.
 template <class T, class A = Acc<T>>
-__device__ void find_means(const MvnGradArgs<T>& args, const MvnGradCells& cells,
-                           const MvnGradPlace& cell, MvnGradState<A>& state) {
+__device__ MvnGradState<A> with_means(const MvnGradArgs<T>& args, const MvnGradCells& cells,
+                                      const MvnGradPlace& cell, const Normalizer<A>& normal) {
   TwoTotals<A> sums;
   for (int64_t i = threadIdx.x; i < cells.reduced.count; i += kMvnGradThreads) {
     MvnGradPlace at = cells.reduced.at(i);
     at.add(cell, 1);
-    const MvnGradElement<A> e = args.element(at, state.normal);
+    const MvnGradElement<A> e = args.element(at, normal);
     sums.first.add(double(e.w));
     sums.second.add(double(e.w * e.z));
   }
   sums = block_all_reduce<kMvnGradThreads>(sums, AddTotals{});
   const auto n = double(cells.reduced.count);
+  MvnGradState<A> state{normal};
   if (cells.use_mean) state.mean_w = static_cast<A>(sums.first.value() / n);
   if (cells.use_variance) state.mean_wz = static_cast<A>(sums.second.value() / n);
+  return state;
 }
 
 /// The states of all cells: a block for each, or a thread where tensors say all of it.
@@ -140,10 +142,11 @@ __global__ __launch_bounds__(kMvnGradThreads) void mvn_grad_state_kernel(
     return;
   }
   for (int64_t c = blockIdx.x; c < cells.kept.count; c += gridDim.x) {
-    MvnGradState<A> state = cells.given<A>(c);
     const MvnGradPlace at = cells.kept.at(c);
-    if (cells.has_own_statistics) state.normal = own_normalizer(args, cells, at.x);
-    if (cells.has_own_sums) find_means(args, cells, at, state);
+    const Normalizer<A> normal =
+        cells.has_own_statistics ? own_normalizer(args, cells, at.x) : cells.given<A>(c).normal;
+    const MvnGradState<A> state =
+        cells.has_own_sums ? with_means(args, cells, at, normal) : MvnGradState<A>{normal};
     if (threadIdx.x == 0) states[c] = state;
   }
 }

@@ -31,6 +31,7 @@ FAMILIES = {
     "pad": ("padding",),
     "pad_grad": ("padding_grad",),
     "mvn": ("mean_variance_normalization",),
+    "mvn_grad": ("mean_variance_normalization_grad", "normalize_grad_sums", "normalize_grad"),
 }
 FAMILY = {op: family for family, ops in FAMILIES.items() for op in ops}
 

@@ -28,6 +28,9 @@ OPERATORS = [
     "max_pooling_grad",
     "max_unpooling",
     "mean_variance_normalization",
+    "mean_variance_normalization_grad",
+    "normalize_grad",
+    "normalize_grad_sums",
     "padding",
     "padding_grad",
 ]

@@ -137,6 +137,12 @@ def pad_grad(shape: Any, start: Any, end: Any, mode: str = "edge", **more: Any) 
     return Call("padding_grad", {"grad": padded}, {**given, **more})
 
 
+def mvn_grad(shape: tuple[int, ...], axes: Any, scale: tuple[int, ...], **more: Any) -> Call:
+    call = {k: more.pop(k) for k in ("dtype", "order") if k in more}
+    shapes = {"x": shape, "grad": shape, "scale": scale}
+    return Call("mean_variance_normalization_grad", shapes, {"axes": axes, **more}, **call)
+
+
 def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
     shapes = {"x": shape, **({"scale": affine, "bias": affine} if affine else {})}
     return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)
@@ -329,6 +335,9 @@ CASES = [
         "elements are float64": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
     }),
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
+    Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
+        "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
+    Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
     Case("unpool/side_by_side", unpool((2, 8, 2, 3), (2, 8, 4, 5), order=LAST), {
         "8 planes or more lie side by side, their elements equally far apart":
             unpool((2, 7, 2, 3), (2, 7, 4, 5), order=LAST),

@@ -50,18 +50,13 @@ class Cells {
                  [&](int64_t begin, int64_t end) {
                    if (!shares) return work(begin, end, 0);
                    for (int64_t s = begin; s < end; ++s)
-                     work(part(units, s, shares), part(units, s + 1, shares), s);
+                     work(part_begin(units, s, shares), part_begin(units, s + 1, shares), s);
                  });
   }
 
   // A plan of few cells of many chunks is worked on chunk by chunk, whatever threads there are:
   // what is added to a total by whom follows from it.
   static constexpr int64_t kFewCells = 64, kFewChunks = 16;
-
-  /// Where part `s` of `n` things in `shares` parts begins.
-  static int64_t part(int64_t n, int64_t s, int64_t shares) {
-    return n / shares * s + std::min(s, n % shares);
-  }
 
   Chunk chunk(const GradOffsets& cell, int64_t index) const {
     Chunk c;

@@ -42,6 +42,11 @@ inline int64_t shares_of(const MvnGradPlan& plan, int64_t units) {
   return shares;
 }
 
+/// Where part `s` of `n` things in `shares` parts begins.
+inline int64_t part_begin(int64_t n, int64_t s, int64_t shares) {
+  return n / shares * s + std::min(s, n % shares);
+}
+
 /// The two totals of a plan, once for every share.
 template <class A>
 class Totals {
@@ -68,6 +73,14 @@ class Totals {
       for (int64_t i = 0; i < n; ++i) to[i * stride].add(row[i]);
   }
 
+  /// Adds what is itself a sum.
+  void add_one(int64_t share, int k, int64_t at, double sum) const {
+    if (is_direct(k))
+      put_one(k, at, sum);
+    else
+      room_[k][size_t(share * plan_.totals[k].count + at)].add(sum);
+  }
+
   /// Adds the shares, and rounds once.
   void finish() const {
     for (int k = 0; k < 2; ++k)
@@ -89,13 +102,15 @@ class Totals {
     return offset;
   }
 
-  void put(int k, int64_t at, int64_t stride, const A* row, int64_t n) const {
+  void put_one(int k, int64_t at, double value) const {
     const MvnGradTotal& total = plan_.totals[k];
     visit(total.dtype, FloatTypes{}, [&]<class T>() {
-      T* const to = static_cast<T*>(operands_.outputs[total.output]);
-      for (int64_t i = 0; i < n; ++i)
-        to[offset(total, at + i * stride)] = store_total<T>(double(row[i]));
+      static_cast<T*>(operands_.outputs[total.output])[offset(total, at)] = store_total<T>(value);
     });
+  }
+
+  void put(int k, int64_t at, int64_t stride, const A* row, int64_t n) const {
+    for (int64_t i = 0; i < n; ++i) put_one(k, at + i * stride, double(row[i]));
   }
 
   template <class T>

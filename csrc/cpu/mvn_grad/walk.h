@@ -27,6 +27,14 @@ struct GradOffsets {
       totals[k] += steps * a.totals[k];
     }
   }
+  void add(const GradOffsets& o) {
+    x += o.x;
+    grad += o.grad;
+    dx += o.dx;
+    scale += o.scale;
+    bias += o.bias;
+    for (int k = 0; k < 2; ++k) totals[k] += o.totals[k];
+  }
 };
 
 /// Walks the positions of some dimensions in order, the last one fastest.

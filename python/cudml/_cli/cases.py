@@ -45,6 +45,9 @@ def families() -> dict[str, list[str]]:
         "padding": [*floats, *_INTEGERS],
         "padding_grad": floats,
         "mean_variance_normalization": floats,
+        "mean_variance_normalization_grad": floats,
+        "normalize_grad_sums": floats,
+        "normalize_grad": floats,
     }
 
 
@@ -60,6 +63,8 @@ def case(family: str, dtype: str, number: int, seed: int) -> Call:
         return _lp_gradient(rng, dtype, is_long)
     if family == "max_unpooling":
         return _unpooling(rng, dtype, is_long)
+    if family.startswith("mean_variance_normalization") or family.startswith("normalize_grad"):
+        return _normalization_grad(rng, family, dtype, is_long)
     return _pooling(rng, family, dtype, is_long)
 
 
@@ -199,6 +204,27 @@ def _normalization(rng: Rng, dtype: str, is_long: bool) -> Call:
     kwargs["epsilon"] = float(rng.choice([1e-5, 1e-3, 0.5]))
     kwargs["activation"] = _activation(rng)
     return Call("mean_variance_normalization", arrays, (), kwargs)
+
+
+def _normalization_grad(rng: Rng, family: str, dtype: str, is_long: bool) -> Call:
+    """The gradient of a normalization; in two phases with statistics of the groups."""
+    forward = _normalization(rng, dtype, is_long)
+    x, kwargs = forward.arrays["x"], dict(forward.kwargs)
+    arrays = {**forward.arrays, "grad": _values(rng, list(x.shape), dtype)}
+    if family == "mean_variance_normalization_grad":
+        return Call(family, arrays, (), kwargs)
+    over, use_mean, use_variance = (
+        kwargs.pop(name) for name in ("axes", "use_mean", "use_variance")
+    )
+    group = [1 if a in over else n for a, n in enumerate(x.shape)]
+    kwargs["mean"] = rng.standard_normal(group) if use_mean else None
+    kwargs["variance"] = rng.random(group) + 0.5 if use_variance else None
+    if family == "normalize_grad_sums":
+        return Call(family, arrays, (), {**kwargs, "axes": over})
+    if rng.random() < 0.5:
+        kwargs["count"] = np.full(group, 100.0)
+        kwargs["sums"] = (rng.standard_normal(group), rng.standard_normal(group))
+    return Call(family, arrays, (), kwargs)
 
 
 def _activation(rng: Rng) -> Any:

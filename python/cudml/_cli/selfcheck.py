@@ -155,7 +155,7 @@ def _lines(outcome: Outcome, seed: int) -> list[str]:
     share = "exact" if outcome.largest_share == 0 else f"{outcome.largest_share:.2f} of bound"
     verdict = "MISMATCH" if outcome.mismatches else share
     line = (
-        f"{outcome.backend:<5}{outcome.family:<28}{_types(outcome.types):<44}"
+        f"{outcome.backend:<5}{outcome.family:<33}{_types(outcome.types):<44}"
         f"{outcome.cases:>5} cases  {verdict:<14}{outcome.seconds:>7.2f} s"
     )
     shown = [
