@@ -42,6 +42,9 @@ enum class Family {
   pad_grad,
   mvn,
   mvn_grad,
+  statistics,
+  merge,
+  normalize,
 };
 
 Family family_named(const std::string& name) {
@@ -57,6 +60,9 @@ Family family_named(const std::string& name) {
   if (is("mvn_grad", "mean_variance_normalization_grad", "normalize_grad_sums", "normalize_grad"))
     return Family::mvn_grad;
   if (is("unpool", "max_unpooling")) return Family::unpool;
+  if (is("statistics", "normalization_statistics")) return Family::statistics;
+  if (is("merge", "merge_statistics")) return Family::merge;
+  if (is("normalize")) return Family::normalize;
   return Family::none;
 }
 
@@ -70,6 +76,9 @@ py::list kernels_of(Family family) {
     case Family::mvn: return listed(cuda::mvn_kernels());
     case Family::mvn_grad: return listed(cuda::mvn_grad_kernels());
     case Family::unpool: return listed(cuda::unpool_kernels());
+    case Family::statistics: return listed(cuda::statistics_kernels());
+    case Family::merge: return listed(cuda::merge_kernels());
+    case Family::normalize: return listed(cuda::normalize_kernels());
     default: return listed(cuda::pool_kernels());  // values and winners are of one kernel
   }
 }
@@ -86,6 +95,9 @@ py::list paths_of(Family family) {
     case Family::mvn: return listed(paths.mvn());
     case Family::mvn_grad: return listed(paths.mvn_grad());
     case Family::unpool: return listed(paths.unpool());
+    case Family::statistics: return listed(paths.statistics());
+    case Family::merge: return listed(paths.merge());
+    case Family::normalize: return listed(paths.normalize());
     default: return listed(paths.pool());
   }
 }
@@ -135,7 +147,7 @@ py::list kernels(const py::object& family, const py::object& device) {
   const Family found = family_named(utf8(family));
   check(found != Family::none, "kernels: family is ", text_of(family),
         "; it must be an operator's name or pool, winners, max_pool_grad, average_pool_grad, "
-        "lp_pool_grad, unpool, pad, pad_grad, mvn or mvn_grad");
+        "lp_pool_grad, unpool, pad, pad_grad, mvn, mvn_grad, statistics, merge or normalize");
   return where == "cpu" ? paths_of(found) : kernels_of(found);
 }
 

@@ -8,6 +8,7 @@
 #include "bindings/arrays.h"
 #include "bindings/invocation.h"
 #include "bindings/text.h"
+#include "ops/mvn_checks.h"
 #include "ops/mvn_grad.h"
 
 namespace cudml::bindings {
@@ -150,7 +151,7 @@ py::object normalize_grad_sums(Call& call, py::handle x, py::handle grad, py::ha
   invocation.add_output("ProductSum", "out[1]", places[1]);
   return invocation.run(out, [&] {
     MvnGradTensors tensors = in.tensors();
-    const Dims sizes = output_sizes(desc, *in[kX]);
+    const Dims sizes = group_sizes(desc.axes, *in[kX]);
     for (int i = 0; i < 2; ++i)
       tensors.outputs[i] = &invocation.settle(i, desc.sum_dtype, sizes, *in[kX]);
     return make_plan(desc, tensors);

@@ -63,6 +63,15 @@ PlanKey& PlanKey::add(const MvnGradDesc& desc) {
   return add(desc.axes).add(desc.epsilon).add(desc.activation.a).add(desc.activation.b);
 }
 
+PlanKey& PlanKey::add(const StatisticsDesc& desc) {
+  return add(uint64_t(desc.dtype) << 1 | uint64_t(desc.use_mean)).add(desc.axes);
+}
+
+PlanKey& PlanKey::add(const NormalizeDesc& desc) {
+  add(uint64_t(desc.activation.kind)).add(desc.epsilon);
+  return add(desc.activation.a).add(desc.activation.b);
+}
+
 bool PlanKey::operator==(const PlanKey& other) const {
   return count_ == other.count_ &&
          std::memcmp(words_.data(), other.words_.data(), count_ * sizeof words_[0]) == 0;

@@ -28,6 +28,8 @@ class PlanKey {
   PlanKey& add(const PadGradDesc& desc);
   PlanKey& add(const MvnDesc& desc);
   PlanKey& add(const MvnGradDesc& desc);
+  PlanKey& add(const StatisticsDesc& desc);
+  PlanKey& add(const NormalizeDesc& desc);
 
   bool operator==(const PlanKey& other) const;
   uint64_t hash() const;

@@ -52,12 +52,16 @@ void pad(const PadPlan&, const Choice&, const void*, void*, const Target&) { ref
 void pad_grad(const PadGradPlan&, const Choice&, const void*, void*, const Target&) {
   refuse_cuda();
 }
-void mvn(const MvnPlan&, const Choice&, const void*, const void*, const void*, void*,
-         const Target&) {
+void unpool(const UnpoolPlan&, const Choice&, const void*, const void*, void*, const Target&) {
   refuse_cuda();
 }
+void mvn(const MvnPlan&, const Choice&, const Operands&, const Target&) { refuse_cuda(); }
 void mvn_grad(const MvnGradPlan&, const Choice&, const Operands&, const Target&) { refuse_cuda(); }
-void unpool(const UnpoolPlan&, const Choice&, const void*, const void*, void*, const Target&) {
+void statistics(const StatisticsPlan&, const Choice&, const Operands&, const Target&) {
+  refuse_cuda();
+}
+void merge(const MergePlan&, const Choice&, const Operands&, const Target&) { refuse_cuda(); }
+void normalize(const NormalizePlan&, const Choice&, const Operands&, const Target&) {
   refuse_cuda();
 }
 

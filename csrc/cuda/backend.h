@@ -29,12 +29,17 @@ void lp_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* x,
 void pad(const PadPlan& plan, const Choice& choice, const void* x, void* y, const Target& target);
 void pad_grad(const PadGradPlan& plan, const Choice& choice, const void* grad, void* result,
               const Target& target);
-void mvn(const MvnPlan& plan, const Choice& choice, const void* x, const void* scale,
-         const void* bias, void* y, const Target& target);
-void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& operands,
-              const Target& target);
 void unpool(const UnpoolPlan& plan, const Choice& choice, const void* x, const void* indices,
             void* y, const Target& target);
+void mvn(const MvnPlan& plan, const Choice& choice, const Operands& operands, const Target& target);
+void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& operands,
+              const Target& target);
+void statistics(const StatisticsPlan& plan, const Choice& choice, const Operands& operands,
+                const Target& target);
+void merge(const MergePlan& plan, const Choice& choice, const Operands& operands,
+           const Target& target);
+void normalize(const NormalizePlan& plan, const Choice& choice, const Operands& operands,
+               const Target& target);
 
 /// The facts of a GPU in this machine, asked once. Throws Error where there is none.
 Situation situation_of_device(int device);

@@ -22,6 +22,9 @@ Kernels<PadGradPlan> kernels_for(const PadGradPlan&) { return pad_grad_kernels()
 Kernels<MvnPlan> kernels_for(const MvnPlan&) { return mvn_kernels(); }
 Kernels<MvnGradPlan> kernels_for(const MvnGradPlan&) { return mvn_grad_kernels(); }
 Kernels<UnpoolPlan> kernels_for(const UnpoolPlan&) { return unpool_kernels(); }
+Kernels<StatisticsPlan> kernels_for(const StatisticsPlan&) { return statistics_kernels(); }
+Kernels<MergePlan> kernels_for(const MergePlan&) { return merge_kernels(); }
+Kernels<NormalizePlan> kernels_for(const NormalizePlan&) { return normalize_kernels(); }
 
 struct Architecture {
   const char* name;
@@ -42,7 +45,8 @@ constexpr Architecture kArchitectures[] = {
 std::string kernel_names() {
   return choose::names_of(pool_kernels(), max_pool_grad_kernels(), average_pool_grad_kernels(),
                           lp_pool_grad_kernels(), unpool_kernels(), pad_kernels(),
-                          pad_grad_kernels(), mvn_kernels(), mvn_grad_kernels());
+                          pad_grad_kernels(), mvn_kernels(), mvn_grad_kernels(),
+                          statistics_kernels(), merge_kernels(), normalize_kernels());
 }
 
 // Where a batch or a kept dimension is empty, predicates and geometries would divide by its size.

@@ -54,6 +54,9 @@ Kernels<PadGradPlan> pad_grad_kernels();
 Kernels<MvnPlan> mvn_kernels();
 Kernels<MvnGradPlan> mvn_grad_kernels();
 Kernels<UnpoolPlan> unpool_kernels();
+Kernels<StatisticsPlan> statistics_kernels();
+Kernels<MergePlan> merge_kernels();
+Kernels<NormalizePlan> normalize_kernels();
 
 /// A kernel for a plan: its place in the list and how it is launched.
 struct Choice {

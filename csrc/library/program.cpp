@@ -33,6 +33,11 @@ double elements(const MvnGradPlan& plan) {
   return 16 * double(plan.cells) * double(plan.cell_size);
 }
 double elements(const UnpoolPlan& plan) { return 2 * double(plan.sources() + plan.targets()); }
+double elements(const StatisticsPlan& plan) {
+  return 4 * double(plan.groups) * double(plan.group_size + 4);
+}
+double elements(const MergePlan& plan) { return 8 * double(plan.elements); }
+double elements(const NormalizePlan& plan) { return 8 * double(plan.elements); }
 
 void run_cuda(const PoolPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
@@ -61,7 +66,7 @@ void run_cuda(const PadGradPlan& plan, const cuda::Choice& choice, const Operand
 
 void run_cuda(const MvnPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
-  cuda::mvn(plan, choice, o.inputs[0], o.inputs[1], o.inputs[2], o.outputs[0], target);
+  cuda::mvn(plan, choice, o, target);
 }
 
 void run_cuda(const MvnGradPlan& plan, const cuda::Choice& choice, const Operands& o,
@@ -72,6 +77,21 @@ void run_cuda(const MvnGradPlan& plan, const cuda::Choice& choice, const Operand
 void run_cuda(const UnpoolPlan& plan, const cuda::Choice& choice, const Operands& o,
               const cuda::Target& target) {
   cuda::unpool(plan, choice, o.inputs[0], o.inputs[1], o.outputs[0], target);
+}
+
+void run_cuda(const StatisticsPlan& plan, const cuda::Choice& choice, const Operands& o,
+              const cuda::Target& target) {
+  cuda::statistics(plan, choice, o, target);
+}
+
+void run_cuda(const MergePlan& plan, const cuda::Choice& choice, const Operands& o,
+              const cuda::Target& target) {
+  cuda::merge(plan, choice, o, target);
+}
+
+void run_cuda(const NormalizePlan& plan, const cuda::Choice& choice, const Operands& o,
+              const cuda::Target& target) {
+  cuda::normalize(plan, choice, o, target);
 }
 
 /// Holds a program's working memory while its work is enqueued; none where no bytes are needed.

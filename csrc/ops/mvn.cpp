@@ -31,10 +31,36 @@ int collapse(MvnAxis* axes, int rank) {
   return collapsed;
 }
 
+void check_results(const MvnDesc& desc, const TensorDesc& x, const MvnResults& results) {
+  check_result(desc.op, "OutputTensor", *results.y, x.dtype, "InputTensor's", x.sizes);
+  const Dims sizes = group_sizes(desc.axes, x);
+  const auto check_one = [&](const char* field, const TensorDesc* tensor) {
+    if (tensor) check_result(desc.op, field, *tensor, statistics_dtype(x.dtype), "", sizes);
+  };
+  check_one("Mean", results.mean);
+  check_one("Variance", results.variance);
+}
+
+/// Where the groups' statistics go.
+void set_statistics(MvnPlan& plan, const TensorDesc& x, const bool (&reduced)[kMaxRank],
+                    const MvnResults& results) {
+  plan.has_mean_result = results.mean != nullptr;
+  plan.has_variance_result = results.variance != nullptr;
+  if (!plan.has_statistics()) return;
+  for (int d = 0; d < x.rank(); ++d)
+    if (!reduced[d] && x.sizes[d] != 1)
+      plan.statistics[plan.statistics_rank++] = {
+          x.sizes[d],
+          {x.strides[d], results.y->strides[d], broadcast_stride(results.mean, d),
+           broadcast_stride(results.variance, d)}};
+  plan.statistics_rank = collapse(plan.statistics, plan.statistics_rank);
+}
+
 }  // namespace
 
 MvnPlan make_plan(const MvnDesc& desc, const TensorDesc& x, const TensorDesc* scale,
-                  const TensorDesc* bias, const TensorDesc& y) {
+                  const TensorDesc* bias, const MvnResults& results) {
+  const TensorDesc& y = *results.y;
   check_normalized(desc.op, x);
   bool reduced[kMaxRank] = {};
   check_axes(desc.op, desc.axes, x, false, reduced);
@@ -53,7 +79,7 @@ MvnPlan make_plan(const MvnDesc& desc, const TensorDesc& x, const TensorDesc* sc
     check_parameter(desc.op, "BiasTensor", x, *bias);
     plan.bias_dtype = bias->dtype;
   }
-  check_result(desc.op, "OutputTensor", y, x.dtype, "InputTensor's", x.sizes);
+  check_results(desc, x, results);
   if (std::find(x.sizes.begin(), x.sizes.end(), 0) != x.sizes.end()) {
     plan.groups = 0;
     return plan;
@@ -69,6 +95,7 @@ MvnPlan make_plan(const MvnDesc& desc, const TensorDesc& x, const TensorDesc* sc
   }
   plan.kept_rank = collapse(plan.kept, plan.kept_rank);
   plan.reduced_rank = collapse(plan.reduced, plan.reduced_rank);
+  set_statistics(plan, x, reduced, results);
   return plan;
 }
 
@@ -85,7 +112,9 @@ int64_t MvnPlan::compulsory_bytes() const {
   if (groups == 0) return 0;
   return (x + y) * int64_t(size_of(dtype)) +
          (has_scale ? scale * int64_t(size_of(scale_dtype)) : 0) +
-         (has_bias ? bias * int64_t(size_of(bias_dtype)) : 0);
+         (has_bias ? bias * int64_t(size_of(bias_dtype)) : 0) +
+         (int(has_mean_result) + int(has_variance_result)) * groups *
+             int64_t(size_of(statistics_dtype(dtype)));
 }
 
 }  // namespace cudml

@@ -29,6 +29,13 @@ void check_axes(const char* op, const Dims& axes, const TensorDesc& x, bool may_
   }
 }
 
+Dims group_sizes(const Dims& axes, const TensorDesc& x) {
+  Dims sizes = x.sizes;
+  for (const int64_t axis : axes)
+    if (axis >= 0 && axis < sizes.rank) sizes[int(axis)] = 1;
+  return sizes;
+}
+
 void check_broadcast(const char* op, const char* field, const TensorDesc& x,
                      const TensorDesc& tensor) {
   check(tensor.rank() == x.rank(), op, ": ", field, ".DimensionCount is ", tensor.rank(),
@@ -48,6 +55,19 @@ void check_parameter(const char* op, const char* field, const TensorDesc& x,
              name_of(parameter.dtype), "; it must be InputTensor's, ", name_of(x.dtype),
              size_of(x.dtype) == 2 ? ", or float32" : "");
   check_broadcast(op, field, x, parameter);
+}
+
+void check_wide(const char* op, const char* field, const TensorDesc& x, const TensorDesc& tensor) {
+  const bool is_permitted =
+      tensor.dtype == x.dtype || tensor.dtype == Dtype::float32 || tensor.dtype == Dtype::float64;
+  check_type(is_permitted, op, ": ", field, ".DataType is ", name_of(tensor.dtype),
+             "; it must be InputTensor's, ", name_of(x.dtype), ", float32 or float64");
+}
+
+void check_statistic(const char* op, const char* field, const TensorDesc& x,
+                     const TensorDesc& tensor) {
+  check_wide(op, field, x, tensor);
+  check_broadcast(op, field, x, tensor);
 }
 
 void check_sizes(const char* op, const char* field, const TensorDesc& tensor, const Dims& sizes) {

@@ -13,12 +13,22 @@ void check_normalized(const char* op, const TensorDesc& x);
 void check_axes(const char* op, const Dims& axes, const TensorDesc& x, bool may_be_empty,
                 bool (&reduced)[kMaxRank]);
 
+/// Sizes of what there is one of for each group: x's with 1 in Axes.
+Dims group_sizes(const Dims& axes, const TensorDesc& x);
+
 /// ScaleTensor and BiasTensor: broadcast to x, of x's type or FLOAT32 beside 16-bit data.
 void check_parameter(const char* op, const char* field, const TensorDesc& x,
                      const TensorDesc& parameter);
 
 /// Refuses sizes that are neither 1 nor x's.
 void check_broadcast(const char* op, const char* field, const TensorDesc& x,
+                     const TensorDesc& tensor);
+
+/// Mean, Variance and sums of them: x's type, FLOAT32 or FLOAT64.
+void check_wide(const char* op, const char* field, const TensorDesc& x, const TensorDesc& tensor);
+
+/// The same of a tensor that is broadcast to x.
+void check_statistic(const char* op, const char* field, const TensorDesc& x,
                      const TensorDesc& tensor);
 
 /// Refuses other sizes.

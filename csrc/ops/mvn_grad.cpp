@@ -11,14 +11,6 @@
 namespace cudml {
 namespace {
 
-/// Statistics and sums: x's type, FLOAT32 or FLOAT64.
-void check_wide(const char* op, const char* field, const TensorDesc& x, const TensorDesc& tensor) {
-  const bool is_permitted =
-      tensor.dtype == x.dtype || tensor.dtype == Dtype::float32 || tensor.dtype == Dtype::float64;
-  check_type(is_permitted, op, ": ", field, ".DataType is ", name_of(tensor.dtype),
-             "; it must be InputTensor's, ", name_of(x.dtype), ", float32 or float64");
-}
-
 /// Mean and Variance of `whole`: both absent, or each there exactly where it is used.
 void check_given(const MvnGradDesc& desc, const MvnGradTensors& t, const Dims& sizes) {
   if (!t.mean && !t.variance) return;
@@ -34,23 +26,19 @@ void check_given(const MvnGradDesc& desc, const MvnGradTensors& t, const Dims& s
   check_one("Variance", t.variance, desc.use_variance);
 }
 
-void check_statistic(const char* op, const char* field, const TensorDesc& x,
-                     const TensorDesc* tensor) {
-  if (!tensor) return;
-  check_wide(op, field, x, *tensor);
-  check_broadcast(op, field, x, *tensor);
-}
-
 /// Statistics that broadcast to x, and the sums that go with them.
 void check_statistics(const MvnGradDesc& desc, const MvnGradTensors& t) {
-  check_statistic(desc.op, "Mean", *t.x, t.mean);
-  check_statistic(desc.op, "Variance", *t.x, t.variance);
+  const auto check_one = [&](const char* field, const TensorDesc* tensor) {
+    if (tensor) check_statistic(desc.op, field, *t.x, *tensor);
+  };
+  check_one("Mean", t.mean);
+  check_one("Variance", t.variance);
   check((t.count != nullptr) == (t.sums[0] != nullptr), desc.op, ": Count is ",
         t.count ? "given" : "absent", " and sums are ", t.sums[0] ? "given" : "absent",
         "; both must be given, or neither");
-  check_statistic(desc.op, "Count", *t.x, t.count);
-  check_statistic(desc.op, "GradientSum", *t.x, t.sums[0]);
-  check_statistic(desc.op, "ProductSum", *t.x, t.sums[1]);
+  check_one("Count", t.count);
+  check_one("GradientSum", t.sums[0]);
+  check_one("ProductSum", t.sums[1]);
 }
 
 void check_outputs(const MvnGradDesc& desc, const MvnGradTensors& t, const Dims& sizes) {
@@ -77,7 +65,7 @@ void check_tensors(const MvnGradDesc& desc, const MvnGradTensors& t, bool (&redu
   if (t.scale) check_parameter(desc.op, "ScaleTensor", *t.x, *t.scale);
   if (t.bias) check_parameter(desc.op, "BiasTensor", *t.x, *t.bias);
   check_axes(desc.op, desc.axes, *t.x, desc.kind != MvnGradKind::whole, reduced);
-  const Dims sizes = output_sizes(desc, *t.x);
+  const Dims sizes = group_sizes(desc.axes, *t.x);
   if (desc.kind == MvnGradKind::whole)
     check_given(desc, t, sizes);
   else
@@ -196,13 +184,6 @@ void set_cells(MvnGradPlan& plan, const Axes& axes) {
 }
 
 }  // namespace
-
-Dims output_sizes(const MvnGradDesc& desc, const TensorDesc& x) {
-  Dims sizes = x.sizes;
-  for (const int64_t axis : desc.axes)
-    if (axis >= 0 && axis < sizes.rank) sizes[int(axis)] = 1;
-  return sizes;
-}
 
 MvnGradPlan make_plan(const MvnGradDesc& desc, const MvnGradTensors& t) {
   bool reduced[kMaxRank] = {};

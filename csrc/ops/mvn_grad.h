@@ -91,9 +91,6 @@ struct MvnGradPlan {
   int64_t compulsory_bytes() const;
 };
 
-/// Sizes of the sums: x's with 1 in Axes.
-Dims output_sizes(const MvnGradDesc& desc, const TensorDesc& x);
-
 /// Every check of the specification, then the plan.
 MvnGradPlan make_plan(const MvnGradDesc& desc, const MvnGradTensors& tensors);
 

@@ -123,6 +123,29 @@ def mean_variance_normalization(
     use_variance: Any,
     epsilon: Any,
     activation: Any,
+    return_statistics: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> Any: ...
+def normalization_statistics(
+    x: _ArrayT,
+    axes: Any,
+    use_mean: Any,
+    dtype: Any,
+    out: Any,
+    stream: Any,
+    /,
+) -> tuple[_ArrayT, _ArrayT, _ArrayT]: ...
+def merge_statistics(a: Any, b: Any, out: Any, stream: Any, /) -> tuple[Any, Any, Any]: ...
+def normalize(
+    x: _ArrayT,
+    mean: Any,
+    variance: Any,
+    scale: Any,
+    bias: Any,
+    epsilon: Any,
+    activation: Any,
     out: Any,
     stream: Any,
     /,

@@ -46,7 +46,7 @@ SIGNATURES = {
     ),
     "mean_variance_normalization": (
         "(x, scale=None, bias=None, *, axes, use_mean=True, use_variance=True, epsilon=1e-5, "
-        "activation=None, out=None, stream=None)"
+        "activation=None, return_statistics=False, out=None, stream=None)"
     ),
     "mean_variance_normalization_grad": (
         "(x, grad, scale=None, bias=None, *, axes, use_mean=True, use_variance=True, "
@@ -61,14 +61,15 @@ SIGNATURES = {
         "(x, grad, mean, variance, scale=None, bias=None, *, count=None, sums=None, "
         'epsilon=1e-5, activation=None, outputs=("x", "scale", "bias"), out=None, stream=None)'
     ),
+    "normalization_statistics": (
+        '(x, *, axes, use_mean=True, dtype="float64", out=None, stream=None)'
+    ),
+    "merge_statistics": "(a, b, *, out=None, stream=None)",
+    "normalize": (
+        "(x, mean, variance, scale=None, bias=None, *, epsilon=1e-5, activation=None, out=None, "
+        "stream=None)"
+    ),
 }
-# What the reference has before there is an operator; `out` and `stream` are the operators' own.
-AHEAD = {
-    "normalization_statistics": '(x, *, axes, use_mean=True, dtype="float64")',
-    "merge_statistics": "(a, b)",
-    "normalize": ("(x, mean, variance, scale=None, bias=None, *, epsilon=1e-5, activation=None)"),
-}
-ARGUMENTS_AHEAD = {"mean_variance_normalization": ("return_statistics",)}
 EVERY = [*SIGNATURES, "get_num_threads", "set_num_threads"]
 PACKAGE = Path(cudml.__file__).parent
 
@@ -145,21 +146,10 @@ def test_the_reference_takes_the_same_arguments() -> None:
         assert str(theirs.replace(parameters=known)) == str(ours.replace(parameters=kept)), name
 
 
-def test_the_reference_is_ahead_of_the_operators() -> None:
+def test_the_reference_states_every_operator() -> None:
     from cudml import reference
 
-    assert {*reference.__all__} == {"ACTIVATIONS", *SIGNATURES, *AHEAD}
-    for name, text in AHEAD.items():
-        assert name not in cudml.__all__, name
-        scope: dict[str, Any] = {}
-        exec(f"def expected{text}: ...", scope)
-        function = getattr(reference, name)
-        assert str(plain(function)) == str(inspect.signature(scope["expected"]))
-        doc = inspect.getdoc(function) or ""
-        for heading in ("Parameters", "Returns", "Raises", "Notes"):
-            assert f"{heading}\n{'-' * len(heading)}" in doc, (name, heading)
-        assert all(p in doc for p in inspect.signature(function).parameters)
-        assert "DML_" in doc or "Chan" in doc, name
+    assert {*reference.__all__} == {"ACTIVATIONS", *SIGNATURES}
 
 
 def test_cuda_error_is_a_runtime_error() -> None:

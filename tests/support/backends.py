@@ -28,14 +28,17 @@ OPERATORS = (
     "max_unpooling",
     "mean_variance_normalization",
     "mean_variance_normalization_grad",
+    "merge_statistics",
+    "normalization_statistics",
+    "normalize",
     "normalize_grad",
     "normalize_grad_sums",
     "padding",
     "padding_grad",
 )
-TUPLES = ("sums",)  # arguments that are tuples of arrays
+TUPLES = ("sums", "a", "b")  # arguments that are tuples of arrays
 ARRAYS = ("x", "y", "grad", "indices", "scale", "bias", "mean", "variance", "count")
-EXACT = ("max_pooling", "max_unpooling", "padding")  # equal bits on every back end
+EXACT = ("max_pooling", "max_unpooling", "merge_statistics", "padding")  # equal bits everywhere
 MOST_THREADS = 10_000  # of a call that the interpreter of kernels runs, by a rough estimate
 MOST_BYTES = 4 << 20  # of the memory that a call's arrays cover
 # What a simulated device is given; all that lies along the memory as a CUDA library would have it.
@@ -82,7 +85,9 @@ class Backend:
         """Whether it is asked to run a call; some are too large for an interpreter."""
         if self.most_threads is None:
             return True
-        if op in ("normalize_grad_sums", "normalize_grad"):
+        if op == "merge_statistics":
+            return outputs <= 3 * self.most_threads
+        if op in ("normalize_grad_sums", "normalize_grad", "normalization_statistics", "normalize"):
             return call["x"].size <= self.most_threads
         if not op.startswith("mean_variance_normalization"):
             return outputs <= self.most_threads

@@ -31,6 +31,9 @@ DTYPES = {
     "padding_grad": FLOATS,
     "mean_variance_normalization": FLOATS,
     "mean_variance_normalization_grad": FLOATS,
+    "normalization_statistics": FLOATS,
+    "merge_statistics": ["float32", "float64"],
+    "normalize": FLOATS,
     "normalize_grad_sums": FLOATS,
     "normalize_grad": FLOATS,
 }

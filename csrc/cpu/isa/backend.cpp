@@ -17,6 +17,9 @@ const Backend backend = {
     .pad_grad = pad_grad_paths,
     .mvn = mvn_paths,
     .mvn_grad = mvn_grad_paths,
+    .statistics = statistics_paths,
+    .merge = merge_paths,
+    .normalize = normalize_paths,
 };
 
 }  // namespace cudml::cpu::CUDML_ISA

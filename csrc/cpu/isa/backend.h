@@ -20,6 +20,9 @@ struct Backend {
   Paths<PadGradPlan> (*pad_grad)();
   Paths<MvnPlan> (*mvn)();
   Paths<MvnGradPlan> (*mvn_grad)();
+  Paths<StatisticsPlan> (*statistics)();
+  Paths<MergePlan> (*merge)();
+  Paths<NormalizePlan> (*normalize)();
 };
 
 namespace base {

@@ -20,6 +20,9 @@ Paths<PadGradPlan> paths_for(const PadGradPlan&) { return backend().pad_grad(); 
 Paths<MvnPlan> paths_for(const MvnPlan&) { return backend().mvn(); }
 Paths<MvnGradPlan> paths_for(const MvnGradPlan&) { return backend().mvn_grad(); }
 Paths<UnpoolPlan> paths_for(const UnpoolPlan&) { return backend().unpool(); }
+Paths<StatisticsPlan> paths_for(const StatisticsPlan&) { return backend().statistics(); }
+Paths<MergePlan> paths_for(const MergePlan&) { return backend().merge(); }
+Paths<NormalizePlan> paths_for(const NormalizePlan&) { return backend().normalize(); }
 
 Machine machine() { return {num_threads()}; }
 
@@ -29,7 +32,7 @@ std::string path_names() {
   const Backend& all = backend();
   return choose::names_of(all.pool(), all.winners(), all.max_pool_grad(), all.average_pool_grad(),
                           all.lp_pool_grad(), all.unpool(), all.pad(), all.pad_grad(), all.mvn(),
-                          all.mvn_grad());
+                          all.mvn_grad(), all.statistics(), all.merge(), all.normalize());
 }
 
 // Where a batch or a kept dimension is empty, predicates would divide by its size.

@@ -17,5 +17,8 @@ Paths<PadGradPlan> pad_grad_paths();
 Paths<MvnPlan> mvn_paths();
 Paths<MvnGradPlan> mvn_grad_paths();
 Paths<UnpoolPlan> unpool_paths();
+Paths<StatisticsPlan> statistics_paths();
+Paths<MergePlan> merge_paths();
+Paths<NormalizePlan> normalize_paths();
 
 }  // namespace cudml::cpu::CUDML_ISA

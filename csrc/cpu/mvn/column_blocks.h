@@ -26,6 +26,7 @@ struct Blocks {
   struct Block {
     Offsets origin;
     int64_t width;
+    int64_t group;  // the number of the first one
   };
 
   const MvnPlan& plan;
@@ -77,7 +78,8 @@ struct Blocks {
     const int64_t begin = task % across * width - shift, first = std::max<int64_t>(begin, 0);
     Offsets origin = Walk(plan.kept, layout.outer_rank, task / across).offsets();
     origin.add(layout.groups, first / layout.fold());
-    return {origin, std::min(begin + width, layout.size()) - first};
+    return {origin, std::min(begin + width, layout.size()) - first,
+            task / across * layout.groups.size + first / layout.fold()};
   }
 
   int64_t groups_of(const Block& b) const { return b.width / layout.fold(); }

@@ -3,6 +3,7 @@
 
 #include "cpu/mvn/column_blocks.h"
 #include "cpu/mvn/column_runs.h"
+#include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/sums.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -54,6 +55,13 @@ struct BlockState {
   [[gnu::noinline]] void finish_surely(const MvnPlan& plan, int64_t groups) {
     for (int64_t g = 0; g < groups; ++g)
       if (is_bad[g]) sums.finish_surely(plan, g, coefficients);
+  }
+
+  /// Hands out the statistics of a block's groups, where they are wanted.
+  void put(const Blocks& blocks, const Blocks::Block& b, const GroupStatistics& to) const {
+    if (!to.are_wanted()) return;
+    for (int64_t g = 0; g < blocks.groups_of(b); ++g)
+      to.put(b.group + g, sums.moments(blocks.plan, g));
   }
 };
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cpu/mvn/column_layout.h"
+#include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/simd/native.h"
 #include "cpu/threads/arena.h"
@@ -115,14 +116,15 @@ class Columns {
  public:
   using A = Acc<T>;
 
-  Columns(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+  Columns(const MvnPlan& plan, const Operands& o)
       : plan_(plan),
         layout_(plan),
         columns_(layout_.columns),
-        x_(static_cast<const T*>(x)),
-        y_(static_cast<T*>(y)),
-        scale_(scale, plan.scale_dtype, &kOne),
-        bias_(bias, plan.bias_dtype, &kZero),
+        x_(static_cast<const T*>(o.inputs[0])),
+        y_(static_cast<T*>(o.outputs[0])),
+        scale_(o.inputs[1], plan.scale_dtype, &kOne),
+        bias_(o.inputs[2], plan.bias_dtype, &kZero),
+        statistics_(plan, o),
         rows_(plan.group_size / layout_.fold),
         width_(is_far() ? std::max(layout_.fold, kFarColumns) : block_width(layout_.fold)),
         blocks_((columns_.size + width_ - 1) / width_),
@@ -134,7 +136,7 @@ class Columns {
     if (are_few && parts_ > 1) return run_in_parts();
     parallel_for(tasks_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const Room<Scratch> scratch;
-      for (int64_t task = begin; task < end; ++task) run_block(block(task), *scratch);
+      for (int64_t task = begin; task < end; ++task) run_block(task, *scratch);
     });
   }
 
@@ -177,12 +179,14 @@ class Columns {
     return buffer;
   }
 
-  void run_block(const Block& b, Scratch& scratch) const {
+  void run_block(int64_t task, Scratch& scratch) const {
+    const Block b = block(task);
     const Room<ColumnMoments<A>> moments;
     for (int64_t part = 0; part < parts_; ++part) {
       if (part > 0) checkpoint();
       moments->add(part_moments(b, part, scratch), b.width);
     }
+    put_statistics(task, *moments);
     const ColumnNormalizer<A> normalizer = normalizer_for(*moments, b.width);
     for (int64_t part = 0; part < parts_; ++part) {
       if (part > 0) checkpoint();
@@ -197,12 +201,24 @@ class Columns {
     for_parts([&](const Block& b, int64_t task, int64_t part, Scratch& scratch) {
       sums[size_t(task * parts_ + part)] = part_moments(b, part, scratch);
     });
-    for (int64_t task = 0; task < tasks_; ++task)
+    for (int64_t task = 0; task < tasks_; ++task) {
       for (int64_t part = 1; part < parts_; ++part)
         sums[size_t(task * parts_)].add(sums[size_t(task * parts_ + part)], block(task).width);
+      put_statistics(task, sums[size_t(task * parts_)]);
+    }
     for_parts([&](const Block& b, int64_t task, int64_t part, Scratch& scratch) {
       normalize(b, part, normalizer_for(sums[size_t(task * parts_)], b.width), scratch);
     });
+  }
+
+  /// The statistics of a task's groups, where they are wanted.
+  void put_statistics(int64_t task, const ColumnMoments<A>& of) const {
+    if (!statistics_.are_wanted()) return;
+    const int64_t first = task / blocks_ * columns_.size + task % blocks_ * width_,
+                  fold = layout_.fold, width = block(task).width;
+    ColumnMoments<A> moments = of;
+    if (fold > 1) moments.join(fold, width);
+    for (int64_t c = 0; c < width; c += fold) statistics_.put((first + c) / fold, moments.at(c));
   }
 
   ColumnNormalizer<A> normalizer_for(const ColumnMoments<A>& moments, int64_t width) const {
@@ -291,6 +307,7 @@ class Columns {
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
+  GroupStatistics statistics_;
   int64_t rows_, width_, blocks_, tasks_, parts_;
 };
 
@@ -299,10 +316,10 @@ class Columns {
 bool are_columns_apart(const MvnPlan& plan) { return are_elements_apart(plan, kLeastStep); }
 
 template <class T>
-void mvn_columns(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
-  Columns<T>(plan, x, scale, bias, y).run();
+void mvn_columns(const MvnPlan& plan, const Operands& operands) {
+  Columns<T>(plan, operands).run();
 }
 
-template void mvn_columns<double>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_columns<double>(const MvnPlan&, const Operands&);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -1,6 +1,7 @@
 // Normalization of doubles in columns: neighbours in memory belong to other groups.
 #pragma once
 
+#include "core/operands.h"
 #include "ops/mvn.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -10,6 +11,6 @@ bool are_columns_apart(const MvnPlan& plan);
 
 /// T is double.
 template <class T>
-void mvn_columns(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
+void mvn_columns(const MvnPlan& plan, const Operands& operands);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -21,21 +21,21 @@ bool has_tiles(const MvnPlan& plan, const Machine&) { return are_columns_tiled(p
 bool has_short_rows(const MvnPlan& plan, const Machine&) { return are_rows_short(plan); }
 bool has_packed_rows(const MvnPlan& plan, const Machine&) { return are_rows_packed(plan); }
 
+bool has_y_alone(const MvnPlan& plan, const Machine&) { return !plan.has_statistics(); }
+
 bool has_pairs(const MvnPlan& plan, const Machine& machine) {
   return are_rows_paired(plan, machine.threads);
 }
 
 void tiles(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>)
-      mvn_tiles<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
+    if constexpr (!std::is_same_v<T, double>) mvn_tiles<T>(plan, a);
   });
 }
 
 void short_rows(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>)
-      mvn_short<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
+    if constexpr (!std::is_same_v<T, double>) mvn_short<T>(plan, a);
   });
 }
 
@@ -48,22 +48,18 @@ void paired_rows(const MvnPlan& plan, const Arrays& a) {
 
 void rows(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>)
-      mvn_rows<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
+    if constexpr (!std::is_same_v<T, double>) mvn_rows<T>(plan, a);
   });
 }
 
 void columns(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (std::is_same_v<T, double>)
-      mvn_columns<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
+    if constexpr (std::is_same_v<T, double>) mvn_columns<T>(plan, a);
   });
 }
 
 void plain(const MvnPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    mvn_plain<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
-  });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_plain<T>(plan, a); });
 }
 
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};
@@ -87,6 +83,7 @@ constexpr Path<MvnPlan> kPaths[] = {
     {"mvn/paired_rows",
      {{"the processor has vectors that fill a line of memory", has_line_vectors},
       kPacked,
+      {"no statistics are asked for", has_y_alone},
       {"rows are 16-bit floats in whole lines, at least 3072 and 4 rows a thread, with a scale and "
        "a "
        "bias that they share and no activation",

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/moments.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/threads/arena.h"
@@ -28,12 +29,13 @@ class Groups {
  public:
   using A = Acc<T>;
 
-  Groups(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+  Groups(const MvnPlan& plan, const Operands& o)
       : plan_(plan),
-        x_(static_cast<const T*>(x)),
-        y_(static_cast<T*>(y)),
-        scale_(scale, plan.scale_dtype, &kOne),
-        bias_(bias, plan.bias_dtype, &kZero),
+        x_(static_cast<const T*>(o.inputs[0])),
+        y_(static_cast<T*>(o.outputs[0])),
+        scale_(o.inputs[1], plan.scale_dtype, &kOne),
+        bias_(o.inputs[2], plan.bias_dtype, &kZero),
+        statistics_(plan, o),
         rank_(std::max(plan.reduced_rank, 1)),
         x_rank_(join_for_x(plan.reduced, rank_, x_axes_)),
         chunks_((plan.group_size + kChunk<A> - 1) / kChunk<A>),
@@ -51,11 +53,11 @@ class Groups {
       const int64_t batch = std::min(kMostBatch, kChunk<A> / 2 / plan_.group_size);
       if (batch >= kLeastBatch) {
         for (int64_t g = begin; g < end; g += batch)
-          run_batch(group, std::min(batch, end - g), rows, buffers);
+          run_batch(group, g, std::min(batch, end - g), rows, buffers);
         return;
       }
       for (int64_t g = begin; g < end; ++g, group.advance())
-        run_group(group.offsets(), rows, buffers);
+        run_group(group.offsets(), g, rows, buffers);
     });
   }
 
@@ -104,7 +106,8 @@ class Groups {
 
   /// Groups so short that each would spend its time waiting for its own divisions and root: a few
   /// of them go from step to step together.
-  void run_batch(Walk& group, int64_t count, const Rows& rows, Buffers<A>& buffers) const {
+  void run_batch(Walk& group, int64_t first, int64_t count, const Rows& rows,
+                 Buffers<A>& buffers) const {
     const int64_t n = plan_.group_size;
     const A* x[kMostBatch];
     Chunk chunks[kMostBatch];
@@ -120,12 +123,17 @@ class Groups {
       for (int64_t i = 0; i < count; ++i) pivot[i] = pivot_of<A>(sum[i], double(n));
     }
     for (int64_t i = 0; i < count; ++i)
-      normalizers[i] = normalizer_of(moments_around(pivot[i], x[i], n, plan_.use_mean),
-                                     plan_.use_variance, plan_.epsilon);
+      normalizers[i] = finish(first + i, moments_around(pivot[i], x[i], n, plan_.use_mean));
     for (int64_t i = 0; i < count; ++i) normalize(chunks[i], x[i], normalizers[i], rows, buffers);
   }
 
-  void run_group(const Offsets& group, const Rows& rows, Buffers<A>& buffers) const {
+  /// What normalizing a group needs of its statistics, which are written where they are wanted.
+  Normalizer<A> finish(int64_t group, const Moments<A>& moments) const {
+    if (statistics_.are_wanted()) statistics_.put(group, moments);
+    return normalizer_of(moments, plan_.use_variance, plan_.epsilon);
+  }
+
+  void run_group(const Offsets& group, int64_t index, const Rows& rows, Buffers<A>& buffers) const {
     const Chunk head = chunk(group, 0);
     const A* x = pack(head, buffers.x);
     Moments<A> moments = moments_of(x, head.n, plan_.use_mean);
@@ -135,7 +143,7 @@ class Groups {
       const Chunk c = chunk(group, i);
       moments = merge(moments, moments_of(pack(c, buffers.x), c.n, plan_.use_mean));
     }
-    const Normalizer<A> normalizer = normalizer_of(moments, plan_.use_variance, plan_.epsilon);
+    const Normalizer<A> normalizer = finish(index, moments);
     if (chunks_ == 1) return normalize(head, x, normalizer, rows, buffers);
     for (int64_t i = 0; i < chunks_; ++i) {
       pace.add(kChunk<A>);
@@ -176,7 +184,7 @@ class Groups {
       Moments<A> moments = parts[size_t(g * chunks_)];
       for (int64_t i = 1; i < chunks_; ++i)
         moments = merge(moments, parts[size_t(g * chunks_ + i)]);
-      normalizers[size_t(g)] = normalizer_of(moments, plan_.use_variance, plan_.epsilon);
+      normalizers[size_t(g)] = finish(g, moments);
     }
     for_chunks([&](const Chunk& c, int64_t, int64_t g, Buffers<A>& buffers) {
       normalize(c, pack(c, buffers.x), normalizers[size_t(g)], Rows{}, buffers);
@@ -227,6 +235,7 @@ class Groups {
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
+  GroupStatistics statistics_;
   int rank_;
   MvnAxis x_axes_[kMaxRank];
   int x_rank_;
@@ -237,14 +246,14 @@ class Groups {
 }  // namespace
 
 template <class T>
-void mvn_plain(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
+void mvn_plain(const MvnPlan& plan, const Operands& operands) {
   if (plan.groups == 0) return;
-  Groups<T>(plan, x, scale, bias, y).run();
+  Groups<T>(plan, operands).run();
 }
 
-template void mvn_plain<float>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_plain<double>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_plain<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_plain<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_plain<float>(const MvnPlan&, const Operands&);
+template void mvn_plain<double>(const MvnPlan&, const Operands&);
+template void mvn_plain<Float16>(const MvnPlan&, const Operands&);
+template void mvn_plain<BFloat16>(const MvnPlan&, const Operands&);
 
 }  // namespace cudml::cpu::CUDML_ISA

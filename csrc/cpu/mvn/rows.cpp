@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/mvn/column_layout.h"
+#include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/packed_sums.h"
 #include "cpu/mvn/shared_parameters.h"
 #include "cpu/mvn/widened_rows.h"
@@ -34,13 +35,14 @@ constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
 template <class T>
 class PackedRows {
  public:
-  PackedRows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+  PackedRows(const MvnPlan& plan, const Operands& o)
       : plan_(plan),
         inner_(plan.reduced[plan.reduced_rank - 1]),
-        x_(static_cast<const T*>(x)),
-        y_(static_cast<T*>(y)),
-        scale_(scale, plan.scale_dtype, &kOne),
-        bias_(bias, plan.bias_dtype, &kZero),
+        x_(static_cast<const T*>(o.inputs[0])),
+        y_(static_cast<T*>(o.outputs[0])),
+        scale_(o.inputs[1], plan.scale_dtype, &kOne),
+        bias_(o.inputs[2], plan.bias_dtype, &kZero),
+        statistics_(plan, o),
         sums_(plan, x_),
         is_large_(is_large()),
         is_streamed_(is_large_ && x_ != y_),
@@ -67,9 +69,10 @@ class PackedRows {
       const Room<Buffers> room(*this);
       Buffers& buffers = *room;
       Walk group(plan_.kept, plan_.kept_rank, begin);
-      if (is_lean(buffers)) return run_lean(group.offsets(), end - begin, buffers);
+      if (is_lean(buffers) && !statistics_.are_wanted())
+        return run_lean(group.offsets(), end - begin, buffers);
       for (int64_t g = begin; g < end; g += batch_)
-        run_batch(group, std::min(batch_, end - g), end - g - batch_, buffers);
+        run_batch(group, g, std::min(batch_, end - g), end - g - batch_, buffers);
     });
   }
 
@@ -115,9 +118,11 @@ class PackedRows {
   bool finish_widened(const Offsets* at, int64_t count, Sums& sums,
                       Coefficients<kMostRows>& coefficients) const {
     for (int64_t i = 0; i < count; ++i) {
-      if (WidenedRows<T>::find_near(plan_, x_ + at[i].x, coefficients, i)) continue;
-      sums.guess[i] = sums_.guess(at[i]);
+      const bool is_near = WidenedRows<T>::find_near(plan_, x_ + at[i].x, coefficients, i);
+      if (is_near && !statistics_.are_wanted()) continue;
+      sums.guess[i] = is_near ? 0 : sums_.guess(at[i]);
       sums_.add_group(at[i], 0, sums, i);
+      if (is_near) continue;
       if (sums.finish_one(plan_, i, coefficients) || sums.correct_guess(plan_, i)) continue;
       sums_.add_group(at[i], 0, sums, i);
       sums.finish_surely(plan_, i, coefficients);
@@ -167,7 +172,7 @@ class PackedRows {
   }
 
   /// `more` groups of this thread follow the batch.
-  void run_batch(Walk& group, int64_t count, int64_t more, Buffers& buffers) const {
+  void run_batch(Walk& group, int64_t first, int64_t count, int64_t more, Buffers& buffers) const {
     Sums sums;
     Offsets* const at = buffers.at;
     for (int64_t i = 0; i < count; ++i, group.advance()) {
@@ -181,6 +186,8 @@ class PackedRows {
         sums_.add_group(at[i], 0, sums, i);
         sums.finish_surely(plan_, i, coefficients);
       }
+    if (statistics_.are_wanted())
+      for (int64_t i = 0; i < count; ++i) statistics_.put(first + i, sums.moments(plan_, i));
     write_batch(count, more, coefficients, buffers);
   }
 
@@ -269,6 +276,9 @@ class PackedRows {
       for (int64_t g = 0; g < plan_.groups; ++g)
         if (!is_good[size_t(g)]) sums[size_t(g)].finish_surely(plan_, 0, coefficients[size_t(g)]);
     }
+    if (statistics_.are_wanted())
+      for (int64_t g = 0; g < plan_.groups; ++g)
+        statistics_.put(g, sums[size_t(g)].moments(plan_, 0));
     normalize_parts(coefficients.get());
   }
 
@@ -357,6 +367,7 @@ class PackedRows {
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
+  GroupStatistics statistics_;
   PackedSums<T> sums_;
   bool is_large_, is_streamed_;
   SharedRow<T> shared_scale_, shared_bias_;
@@ -375,12 +386,12 @@ bool are_rows_packed(const MvnPlan& plan) {
 }
 
 template <class T>
-void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
-  PackedRows<T>(plan, x, scale, bias, y).run();
+void mvn_rows(const MvnPlan& plan, const Operands& operands) {
+  PackedRows<T>(plan, operands).run();
 }
 
-template void mvn_rows<float>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_rows<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_rows<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_rows<float>(const MvnPlan&, const Operands&);
+template void mvn_rows<Float16>(const MvnPlan&, const Operands&);
+template void mvn_rows<BFloat16>(const MvnPlan&, const Operands&);
 
 }  // namespace cudml::cpu::CUDML_ISA

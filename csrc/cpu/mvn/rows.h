@@ -1,6 +1,7 @@
 // Normalization of rows that are packed in memory, by explicit vectors.
 #pragma once
 
+#include "core/operands.h"
 #include "ops/mvn.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -17,7 +18,7 @@ bool are_rows_packed(const MvnPlan& plan);
 
 /// T is float, Float16 or BFloat16.
 template <class T>
-void mvn_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
+void mvn_rows(const MvnPlan& plan, const Operands& operands);
 
 /// Whether they are long rows of 16-bit floats, several for each of so many threads, which share a
 /// scale and a bias of their own type and have no activation.

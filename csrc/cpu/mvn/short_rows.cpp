@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cpu/mvn/formulas.h"
+#include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/threads/parallel.h"
 
@@ -91,18 +92,19 @@ const Turn& turn_of(int64_t n) {
 template <class T>
 class ShortRows {
  public:
-  ShortRows(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+  ShortRows(const MvnPlan& plan, const Operands& o)
       : plan_(plan),
         n_(plan.group_size),
-        x_(static_cast<const T*>(x)),
-        y_(static_cast<T*>(y)),
+        x_(static_cast<const T*>(o.inputs[0])),
+        y_(static_cast<T*>(o.outputs[0])),
         turn_(turn_of(plan.group_size)),
         floor_(plan.activation),
         is_packed_(are_packed(plan)),
-        is_streamed_(bytes_to_line(y) == 0 &&
+        is_streamed_(bytes_to_line(o.outputs[0]) == 0 &&
                      is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)))),
-        scales_(scale, plan.scale_dtype, &kOne),
-        biases_(bias, plan.bias_dtype, &kZero) {
+        scales_(o.inputs[1], plan.scale_dtype, &kOne),
+        biases_(o.inputs[2], plan.bias_dtype, &kZero),
+        statistics_(plan, o) {
     for (int d = 0; d < plan.kept_rank; ++d)
       is_shared_ &= !plan.kept[d].scale && !plan.kept[d].bias;
     for (int64_t i = 0; i < n_; ++i) {
@@ -122,7 +124,7 @@ class ShortRows {
         load(first, count, packed);
         turn_.apart(packed, turned);
         if (!is_shared_) load_affine(Walk(plan_.kept, plan_.kept_rank, first), count, own);
-        normalize(turned, is_shared_ ? shared_ : own);
+        put_statistics(first, count, normalize(turned, is_shared_ ? shared_ : own));
         turn_.back(turned, packed);
         store(first, count, packed);
       }
@@ -157,7 +159,7 @@ class ShortRows {
                      const Offsets at = walk.offsets();
                      for (int64_t i = 0; i < n_; ++i) v[i] = load_wide(x_ + at.x + i * rows.x, m);
                      if (!is_shared_) load_affine(walk, m.n, own);
-                     normalize(v, is_shared_ ? shared_ : own);
+                     put_statistics(group, m.n, normalize(v, is_shared_ ? shared_ : own));
                      for (int64_t i = 0; i < n_; ++i) store_narrow(y_ + at.y + i * rows.y, v[i], m);
                    }
                  });
@@ -226,13 +228,17 @@ class ShortRows {
     }
   }
 
+  /// Statistics of the groups in a vector's lanes.
+  struct Found {
+    Floats mean, variance;
+  };
+
   /// The corrected two-pass method, a row in each lane. With a mean that is not finite, that is
   /// what is subtracted.
-  void normalize(Floats* x, const Affine& affine) const {
+  Found normalize(Floats* x, const Affine& affine) const {
     const auto n = float(n_);
-    Floats delta = {}, square = {};
+    Floats mean = {}, delta = {}, square = {}, positive = {};
     if (plan_.use_mean) {
-      Floats mean = {};
       for (int64_t i = 0; i < n_; ++i) mean += x[i];
       mean /= n;
       for (int64_t i = 0; i < n_; ++i) x[i] -= mean;
@@ -243,12 +249,19 @@ class ShortRows {
     for (int64_t i = 0; i < n_; ++i) x[i] -= delta;
     if (plan_.use_variance) {
       const Floats variance = fused(-delta, delta, square / n);
-      const Floats positive = variance < 0 ? Floats{} : variance;
+      positive = variance < 0 ? Floats{} : variance;
       const Floats factor = 1.0f / root(positive + float(plan_.epsilon));
       for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
     }
     for (int64_t i = 0; i < n_; ++i) x[i] = floor_(fused(x[i], affine.scale[i], affine.bias[i]));
     if (!is_plain(plan_.activation)) activate(plan_.activation, x, n_);
+    return {mean + delta, positive};
+  }
+
+  void put_statistics(int64_t first, int64_t count, const Found& found) const {
+    if (!statistics_.are_wanted()) return;
+    for (int64_t l = 0; l < count; ++l)
+      statistics_.put<float>(first + l, found.mean[l], found.variance[l]);
   }
 
   static constexpr float kOne = 1, kZero = 0;
@@ -261,6 +274,7 @@ class ShortRows {
   Floor floor_;
   bool is_packed_, is_streamed_;
   Parameter<T> scales_, biases_;
+  GroupStatistics statistics_;
   bool is_shared_ = true;  // all groups have the same scale and bias
   Affine shared_;
 };
@@ -273,12 +287,12 @@ bool are_rows_short(const MvnPlan& plan) {
 }
 
 template <class T>
-void mvn_short(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
-  ShortRows<T>(plan, x, scale, bias, y).run();
+void mvn_short(const MvnPlan& plan, const Operands& operands) {
+  ShortRows<T>(plan, operands).run();
 }
 
-template void mvn_short<float>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_short<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_short<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_short<float>(const MvnPlan&, const Operands&);
+template void mvn_short<Float16>(const MvnPlan&, const Operands&);
+template void mvn_short<BFloat16>(const MvnPlan&, const Operands&);
 
 }  // namespace cudml::cpu::CUDML_ISA

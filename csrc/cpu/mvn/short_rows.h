@@ -1,6 +1,7 @@
 // Normalization of very short rows: each lane of a vector has a row.
 #pragma once
 
+#include "core/operands.h"
 #include "ops/mvn.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -10,6 +11,6 @@ bool are_rows_short(const MvnPlan& plan);
 
 /// T is float, Float16 or BFloat16.
 template <class T>
-void mvn_short(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y);
+void mvn_short(const MvnPlan& plan, const Operands& operands);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -133,6 +133,13 @@ struct GroupSums {
     return false;
   }
 
+  /// The statistics of group i, from sums about a guess that was good, or the mean.
+  Moments<float> moments(const MvnPlan& plan, int64_t i) const {
+    const auto n = double(plan.group_size);
+    if (!plan.use_mean) return {n, 0, 0, square[i]};
+    return moments_about<float>(n, guess[i], sum[i], square[i]);
+  }
+
   /// Coefficients of a group whose guess is its mean, for want of a better one.
   void finish_surely(const MvnPlan& plan, int64_t i, Coefficients<kMost>& result) const {
     const Normalizer<float> n =

@@ -26,14 +26,15 @@ constexpr bool kSumsRuns = !kIsHalf<T> || kHasLineVectors;
 template <class T>
 class Tiles {
  public:
-  Tiles(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y)
+  Tiles(const MvnPlan& plan, const Operands& o)
       : plan_(plan),
-        blocks_(plan, sizeof(T), to_line(static_cast<T*>(y))),
+        blocks_(plan, sizeof(T), to_line(static_cast<T*>(o.outputs[0]))),
         in_(blocks_),
-        x_(static_cast<const T*>(x)),
-        y_(static_cast<T*>(y)),
-        scale_(scale, plan.scale_dtype, &kOne),
-        bias_(bias, plan.bias_dtype, &kZero) {
+        x_(static_cast<const T*>(o.inputs[0])),
+        y_(static_cast<T*>(o.outputs[0])),
+        scale_(o.inputs[1], plan.scale_dtype, &kOne),
+        bias_(o.inputs[2], plan.bias_dtype, &kZero),
+        statistics_(plan, o) {
     row_ = blocks_.width * blocks_.repeat;
     const int64_t row_bytes = row_ * int64_t(sizeof(T));
     const int64_t step = blocks_.step * blocks_.repeat,
@@ -86,6 +87,7 @@ class Tiles {
       sum_block(b, state.sums, scratch);
       state.finish_surely(plan_, groups);
     }
+    state.put(blocks_, b, statistics_);
     expand(b, state, scratch);
     for (int64_t part = parts_; part-- > 0;) {
       if (parts_ > 1) checkpoint();
@@ -325,6 +327,8 @@ class Tiles {
       for (int64_t task = 0; task < blocks_.tasks; ++task)
         states[size_t(task)].finish_surely(plan_, blocks_.groups_of(blocks_.block(task)));
     }
+    for (int64_t task = 0; task < blocks_.tasks; ++task)
+      states[size_t(task)].put(blocks_, blocks_.block(task), statistics_);
     normalize_parts(states.get());
   }
 
@@ -375,6 +379,7 @@ class Tiles {
   const T* x_;
   T* y_;
   Parameter<T> scale_, bias_;
+  GroupStatistics statistics_;
   int64_t row_, part_rows_, parts_;  // elements of a row; rows of a part
   bool is_run_, is_summed_as_run_, is_streamed_;
 };
@@ -384,12 +389,12 @@ class Tiles {
 bool are_columns_tiled(const MvnPlan& plan) { return are_elements_apart(plan, 2); }
 
 template <class T>
-void mvn_tiles(const MvnPlan& plan, const void* x, const void* scale, const void* bias, void* y) {
-  Tiles<T>(plan, x, scale, bias, y).run();
+void mvn_tiles(const MvnPlan& plan, const Operands& operands) {
+  Tiles<T>(plan, operands).run();
 }
 
-template void mvn_tiles<float>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_tiles<Float16>(const MvnPlan&, const void*, const void*, const void*, void*);
-template void mvn_tiles<BFloat16>(const MvnPlan&, const void*, const void*, const void*, void*);
+template void mvn_tiles<float>(const MvnPlan&, const Operands&);
+template void mvn_tiles<Float16>(const MvnPlan&, const Operands&);
+template void mvn_tiles<BFloat16>(const MvnPlan&, const Operands&);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -1,11 +1,9 @@
 // What a cell's elements share: statistics, their own or given, and the means that dx takes off.
 #pragma once
 
-#include <cmath>
-
 #include "core/scalar.h"
 #include "cpu/mvn_grad/walk.h"
-#include "math/moments.h"
+#include "math/given.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -30,13 +28,11 @@ Normalizer<A> normalizer_given(const MvnGradPlan& plan, const Operands& o, const
   Normalizer<A> normal;
   if (plan.use_mean) {
     const double mean = read_wide(o.inputs[4], plan.mean_dtype, at.mean);
-    normal.pivot = static_cast<A>(mean);
-    const double rest = mean - double(normal.pivot);
-    normal.delta = is_finite(rest) ? static_cast<A>(rest) : A(0);
+    split_mean(mean, normal.pivot, normal.delta);
   }
   if (plan.use_variance) {
     const double variance = read_wide(o.inputs[5], plan.variance_dtype, at.variance);
-    normal.factor = static_cast<A>(1 / std::sqrt(variance + plan.epsilon));
+    normal.factor = factor_of<A>(variance, plan.epsilon);
   }
   return normal;
 }

@@ -9,6 +9,7 @@ from cudml._operators.normalization_grad import (
     normalize_grad,
     normalize_grad_sums,
 )
+from cudml._operators.normalize import normalize
 from cudml._operators.padding import padding
 from cudml._operators.padding_grad import padding_grad
 from cudml._operators.pooling import average_pooling, lp_pooling, max_pooling
@@ -17,6 +18,7 @@ from cudml._operators.pooling_grad import (
     lp_pooling_grad,
     max_pooling_grad,
 )
+from cudml._operators.statistics import merge_statistics, normalization_statistics
 from cudml._operators.unpooling import max_unpooling
 
 __all__ = [
@@ -29,6 +31,9 @@ __all__ = [
     "max_unpooling",
     "mean_variance_normalization",
     "mean_variance_normalization_grad",
+    "merge_statistics",
+    "normalization_statistics",
+    "normalize",
     "normalize_grad",
     "normalize_grad_sums",
     "padding",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
 from cudml import _backend
 from cudml._typing import ActivationLike, Array, ArrayT, Axes, Number, Stream
 
 
+@overload
 def mean_variance_normalization(
     x: ArrayT,
     scale: Array | None = None,
@@ -16,9 +20,39 @@ def mean_variance_normalization(
     use_variance: bool = True,
     epsilon: Number = 1e-5,
     activation: ActivationLike | None = None,
+    return_statistics: Literal[False] = False,
     out: Array | None = None,
     stream: Stream = None,
-) -> ArrayT:
+) -> ArrayT: ...
+@overload
+def mean_variance_normalization(
+    x: ArrayT,
+    scale: Array | None = None,
+    bias: Array | None = None,
+    *,
+    axes: Axes,
+    use_mean: bool = True,
+    use_variance: bool = True,
+    epsilon: Number = 1e-5,
+    activation: ActivationLike | None = None,
+    return_statistics: Literal[True],
+    out: Sequence[Array | None] | None = None,
+    stream: Stream = None,
+) -> tuple[ArrayT, ArrayT | None, ArrayT | None]: ...
+def mean_variance_normalization(
+    x: ArrayT,
+    scale: Array | None = None,
+    bias: Array | None = None,
+    *,
+    axes: Axes,
+    use_mean: bool = True,
+    use_variance: bool = True,
+    epsilon: Number = 1e-5,
+    activation: ActivationLike | None = None,
+    return_statistics: bool = False,
+    out: Array | Sequence[Array | None] | None = None,
+    stream: Stream = None,
+) -> Any:
     """Normalize over any axes, then scale, shift and activate.
 
     ``activation(scale * (x - mean) / sqrt(variance + epsilon) + bias)`` with the mean and the
@@ -46,8 +80,11 @@ def mean_variance_normalization(
         identity, linear, relu, leaky_relu, thresholded_relu, elu, celu, scaled_elu, sigmoid,
         hard_sigmoid, tanh, scaled_tanh, softplus, parametric_softplus, softsign, shrink, gelu;
         beyond DirectML swish and hard_swish. Parameters are DirectML's in snake_case.
-    out : array
-        Shape and type of `x`; written and returned. May be `x` itself, otherwise no overlap.
+    return_statistics : bool, default False
+        Return the mean and the variance as well. The normalized array has the same bits.
+    out : array, or tuple of three
+        Shape and type of `x`; written and returned. May be `x` itself, otherwise no overlap. With
+        `return_statistics` arrays for all results, None where one is to be allocated or is None.
     stream : int or object with __cuda_stream__, optional
         Where work on a GPU is enqueued: 0 or 1 is the legacy default stream, 2 the per-thread one,
         another int a handle. None is the current stream of the arrays' library. Arrays on the
@@ -55,8 +92,10 @@ def mean_variance_normalization(
 
     Returns
     -------
-    array
-        Shape, type and memory order of `x`.
+    array, or tuple of three
+        Shape, type and memory order of `x`. With `return_statistics` also the mean and the biased
+        variance, before epsilon is added: shape of `x` with size 1 in `axes`, float32 (float64 for
+        float64). None without `use_mean` or `use_variance`.
 
     Raises
     ------
@@ -73,7 +112,20 @@ def mean_variance_normalization(
     [[-1.3416, -0.4472, 0.4472, 1.3416]]
     >>> cudml.mean_variance_normalization(x, axes=1, activation="relu").round(4).tolist()
     [[0.0, 0.0, 0.4472, 1.3416]]
+    >>> y, mean, variance = cudml.mean_variance_normalization(x, axes=1, return_statistics=True)
+    >>> mean.tolist(), variance.tolist()
+    ([[2.5]], [[1.25]])
     """
     return _backend.core.mean_variance_normalization(
-        x, scale, bias, axes, use_mean, use_variance, epsilon, activation, out, stream
+        x,
+        scale,
+        bias,
+        axes,
+        use_mean,
+        use_variance,
+        epsilon,
+        activation,
+        return_statistics,
+        out,
+        stream,
     )
