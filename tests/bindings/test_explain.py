@@ -31,6 +31,9 @@ FAMILIES = {
     "pad": ("padding",),
     "pad_grad": ("padding_grad",),
     "mvn": ("mean_variance_normalization",),
+    "statistics": ("normalization_statistics",),
+    "merge": ("merge_statistics",),
+    "normalize": ("normalize",),
     "mvn_grad": ("mean_variance_normalization_grad", "normalize_grad_sums", "normalize_grad"),
 }
 FAMILY = {op: family for family, ops in FAMILIES.items() for op in ops}

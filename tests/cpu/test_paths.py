@@ -16,23 +16,15 @@ from array_support import child
 from backends import CPU
 from cudml import bounds
 from folders import ROOT
-from harness import refused, run
+from harness import refused, run, with_arrays
 from path_cases import CASES, LARGE, LAST, Call, Case, max_pool, pool, same, winners
 from tests.cpu.test_isa import LEVELS, needs, x86
 
 pytestmark = pytest.mark.core
 FAMILIES = (
-    "pool",
-    "winners",
-    "max_pool_grad",
-    "average_pool_grad",
-    "lp_pool_grad",
-    "unpool",
-    "pad",
-    "pad_grad",
-    "mvn",
-    "mvn_grad",
-)
+    "pool", "winners", "max_pool_grad", "average_pool_grad", "lp_pool_grad", "pad", "pad_grad",
+    "mvn", "mvn_grad", "statistics", "merge", "normalize", "unpool",
+)  # fmt: skip
 PROCESSOR = "the processor has "
 CSRC = ROOT / "csrc" / "cpu"
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.path)
@@ -102,7 +94,7 @@ def run_every_path() -> None:
             continue
         assert e.kernel == case.path and "forced by CUDML_KERNEL" in e.reason
         arrays = call.made()
-        arguments = {**arrays, **call.arguments}
+        arguments = with_arrays(call.arguments, arrays)
         run(CPU, call.op, arguments, arrays, bounds.expected(call.op, **arguments))
         print("ran", case.path)
 

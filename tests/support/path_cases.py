@@ -11,12 +11,13 @@ import numpy as np
 
 import cudml
 from array_support import in_order
-from harness import data
+from harness import data, with_arrays
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call by shapes; `order` is the memory order of x, outermost first."""
+    """A call by shapes; `order` is the memory order of x, outermost first. Arrays of a tuple are
+    named "a[0]" and so on, and `arguments` has a tuple as long."""
 
     op: str
     shapes: dict[str, tuple[int, ...]]
@@ -41,15 +42,15 @@ class Call:
         arrays = {}
         for i, (name, shape) in enumerate(self.shapes.items()):
             x = data(shape, self.dtypes.get(name, self.dtype), i)
-            if name == "y":
-                x = np.abs(x)  # norms
+            if name == "y" or self.op == "merge_statistics":
+                x = np.abs(x)  # norms; counts and sums of squares
             if name == "indices":
                 x = within_planes(shape, self.arguments["output_sizes"])
             arrays[name] = in_order(x, self.order) if self.order else x
         return arrays
 
     def explained(self) -> Any:
-        return cudml.explain(self.op, **self.described(), **self.arguments, device="cpu")
+        return cudml.explain(self.op, **with_arrays(self.arguments, self.described()), device="cpu")
 
 
 @dataclass(frozen=True)
@@ -338,6 +339,14 @@ CASES = [
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
+    Case("statistics/plain", Call("normalization_statistics", {"x": (9, 17)}, {"axes": 1})),
+    Case("merge/plain", Call(
+        "merge_statistics", {f"{part}[{k}]": (9, 17) for part in "ab" for k in range(3)},
+        {"a": (None,) * 3, "b": (None,) * 3},
+    )),
+    Case("normalize/plain", Call(
+        "normalize", {"x": (9, 17), "mean": (9, 1), "variance": (1, 17)}, {},
+    )),
     Case("unpool/side_by_side", unpool((2, 8, 2, 3), (2, 8, 4, 5), order=LAST), {
         "8 planes or more lie side by side, their elements equally far apart":
             unpool((2, 7, 2, 3), (2, 7, 4, 5), order=LAST),

@@ -76,7 +76,9 @@ def merge_statistics(
 
     With ``n = na + nb`` and ``d = mb - ma`` the mean is ``ma + d * (nb / n)`` and m2 is
     ``m2a + m2b + d * d * (na * nb / n)``; a part of nothing leaves the other as it is, bit for bit
-    (Chan, Golub and LeVeque). Bits depend on the order: merge parts in ascending order.
+    (Chan, Golub and LeVeque), computed in the type of the statistics. Bits depend on the order:
+    merge parts in ascending order. Between the two phases of
+    DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC.
 
     Parameters
     ----------
