@@ -103,6 +103,15 @@ def _padding(photo: Array) -> Iterator[Exhibit]:
     for mode, start, end, remark in plans:
         call = Call("padding", {"photo": photo}, (start, end), {"mode": mode})
         yield Exhibit(call, remark, pads=(start, end))
+    sizes = [n + 2 * pad for n, pad in zip(photo.shape, third, strict=True)]
+    shown = Call(
+        "padding_grad",
+        {"ones": np.ones(sizes, np.float32)},
+        (photo.shape, third, third),
+        {"mode": "symmetric"},
+        shown={0: "photo.shape"},
+    )
+    yield Exhibit(shown, "how often mirrored padding shows each pixel", tone="heat")
 
 
 def _normalization(light: Array) -> Iterator[Exhibit]:
