@@ -145,7 +145,8 @@ def reset_peak():
 x = np.random.default_rng(0).standard_normal((4, 16, 256, 512), dtype=np.float32)  # 32 MiB
 g = np.ones((4, 16, 128, 256), np.float32)
 nhwc = (0, 2, 3, 1)
-x, g = in_order(x, nhwc), in_order(g, nhwc)
+places = np.arange(x.size).reshape(x.shape)
+x, g, places = (in_order(a, nhwc) for a in (x, g, places))
 cases = {
     'max_pooling': lambda out: cudml.max_pooling(x, 2, 2, out=out),
     'max_pooling+indices': lambda out: cudml.max_pooling(x, 2, 2, return_indices=True, out=out),
@@ -153,6 +154,8 @@ cases = {
     'average_pooling': lambda out: cudml.average_pooling(x, 2, 2, out=out),
     'average_pooling_grad': lambda out: cudml.average_pooling_grad(g, x.shape, 2, 2, out=out),
     'lp_pooling': lambda out: cudml.lp_pooling(x, 2, 2, p=2, out=out),
+    'lp_pooling_grad': lambda out: cudml.lp_pooling_grad(x, g, g, 2, 2, out=out),
+    'max_unpooling': lambda out: cudml.max_unpooling(x, places, x.shape, out=out),
     'padding': lambda out: cudml.padding(x, 1, 1, mode='edge', out=out),
     'padding_grad':
         lambda out: cudml.padding_grad(x, (3, 15, 255, 511), 1, 0, mode='edge', out=out),

@@ -116,7 +116,8 @@ def test_views_that_are_not_contiguous(label: str) -> None:
             if change == "expand":
                 arrays[name] = tensor(a)[:, :, :1].expand(a.shape)
                 continue
-            whole = torch.full([2 * n + 3 for n in a.shape], float("nan"))
+            fill = float("nan") if a.dtype.kind == "f" else -1
+            whole = torch.full([2 * n + 3 for n in a.shape], fill, dtype=tensor(a).dtype)
             at = {"step": (0, 2), "part": (2, 1), "offset": (1, 1)}[change]
             view = whole[tuple(slice(at[0], at[0] + n * at[1], at[1]) for n in a.shape)]
             arrays[name] = view.copy_(tensor(a))
@@ -392,6 +393,8 @@ def test_zero_sized_batches(label: str) -> None:
     x = torch.zeros(0, 3, 5, 7)
     y = {
         "max_pooling_grad": lambda: _operators.max_pooling_grad(x, x[:, :, 1:, 1:], 2),
+        "lp_pooling_grad": lambda: _operators.lp_pooling_grad(x, *[x[:, :, 1:, 1:]] * 2, 2),
+        "max_unpooling": lambda: _operators.max_unpooling(x, x.long(), (0, 3, 6, 9)),
         "padding": lambda: _operators.padding(x, 0, (0, 0, 1, 1)),
         "padding_grad": lambda: _operators.padding_grad(x, (0, 3, 4, 7), 0, (0, 0, 1, 0)),
         "mean_variance_normalization": lambda: _operators.mean_variance_normalization(x, axes=3),

@@ -25,6 +25,8 @@ LABELS = (
     "average_pooling",
     "average_pooling_grad",
     "lp_pooling",
+    "lp_pooling_grad",
+    "max_unpooling",
     "padding",
     "padding_grad",
     "mean_variance_normalization",
@@ -100,6 +102,13 @@ def make(label: str, shape: tuple[int, ...] = SHAPE, dtype: str = "float32") -> 
     pooled = shape[:2] + tuple(output_size(n, a) for a, n in enumerate(shape[2:5]))
     if op == "max_pooling_grad":
         return Problem(op, {"x": x, "grad": data(pooled, dtype, 1)}, geometry, {})
+    if op == "lp_pooling_grad":
+        y, grad = np.abs(data(pooled, dtype, 2)), data(pooled, dtype, 1)
+        return Problem(op, {"x": x, "y": y, "grad": grad}, geometry, {})
+    if op == "max_unpooling":
+        sizes = (*shape[:2], *(n + 2 for n in shape[2:]))
+        places = np.arange(x.size).reshape(shape)[::-1] * 7 % np.prod(sizes)
+        return Problem(op, {"x": x, "indices": places}, (sizes,), {})
     if op == "average_pooling_grad":
         return Problem(op, {"grad": data(pooled, dtype, 1)}, (shape, *geometry), {})
     if op in ("padding", "padding_grad"):
