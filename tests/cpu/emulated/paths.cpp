@@ -160,6 +160,50 @@ PoolDesc pool_desc(PoolKind kind, int64_t window, int64_t stride, int64_t paddin
   return d;
 }
 
+/// By all exponents that have loops of their own, with y for the norms.
+void lp_gradient(const std::string& name, const PoolDesc& d, Tensor& x, const Tensor& like) {
+  const Dtype dtype = x.desc.dtype;
+  Tensor y(dtype, like.desc.sizes, 11), grad(dtype, like.desc.sizes, 9),
+      result(dtype, x.desc.sizes);
+  for (int64_t i = 0; i < count(y.desc.sizes); ++i) y.set(i, std::abs(y.at(i)) + 1);
+  y.desc.strides = grad.desc.strides = like.desc.strides;
+  result.desc.strides = x.desc.strides;
+  Arrays arrays;
+  arrays.inputs[0] = x.data();
+  arrays.inputs[1] = y.data();
+  arrays.inputs[2] = grad.data();
+  for (uint32_t p : {1, 2, 3, 6}) {
+    PoolGradDesc g{d, x.desc.sizes};
+    g.forward.p = p;
+    run_paths(name + " gradient of p " + std::to_string(p), cpu::backend().lp_pool_grad(),
+              make_plan(g, &x.desc, grad.desc, result.desc, &y.desc), arrays, result, {}, {}, true);
+  }
+}
+
+/// Indices within planes, several times the same, or through all of the result.
+void unpool(Dtype dtype, const Dims& sizes, bool is_last, bool is_within) {
+  Tensor x(dtype, sizes, 3), indices(Dtype::uint32, sizes);
+  UnpoolDesc d;
+  d.output_sizes = {sizes[0], sizes[1], 2 * sizes[2], 2 * sizes[3] + 1};
+  Tensor y(dtype, d.output_sizes);
+  for (TensorDesc* t : {&x.desc, &indices.desc, &y.desc})
+    if (is_last) put_channels_last(*t);
+  const int64_t plane = d.output_sizes[2] * d.output_sizes[3], n = count(sizes);
+  auto* const at = static_cast<uint32_t*>(indices.data());
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t c = is_last ? i % sizes[1] : i / (sizes[2] * sizes[3]) % sizes[1];
+    const int64_t b = i / (n / sizes[0]), flat = i * 7919 % plane;
+    at[i] = uint32_t(is_within ? (b * sizes[1] + c) * plane + flat : i * 7919 % (4 * n));
+  }
+  Arrays arrays;
+  arrays.inputs[0] = x.data();
+  arrays.inputs[1] = indices.data();
+  run_paths(called("unpool", dtype, sizes) + (is_last ? " channels last" : "") +
+                (is_within ? " within planes" : ""),
+            cpu::backend().unpool(), make_plan(d, x.desc, indices.desc, y.desc), arrays, y, {}, {},
+            true);
+}
+
 void pool(PoolKind kind, Dtype dtype, const Dims& sizes, int64_t window, int64_t stride,
           int64_t padding, bool is_last) {
   const PoolDesc d = pool_desc(kind, window, stride, padding);
@@ -181,7 +225,8 @@ void pool(PoolKind kind, Dtype dtype, const Dims& sizes, int64_t window, int64_t
     run_paths(name + " winners", cpu::backend().winners(),
               make_plan(d, x.desc, y.desc, &indices.desc), arrays, y, indices, {}, true);
   }
-  if (kind == PoolKind::lp || !is_float(dtype)) return;
+  if (!is_float(dtype)) return;
+  if (kind == PoolKind::lp) return lp_gradient(name, d, x, y);
   PoolGradDesc g{d, sizes};
   Tensor grad(dtype, y.desc.sizes, 9), result(dtype, sizes);
   grad.desc.strides = y.desc.strides;
@@ -263,6 +308,9 @@ void run_all() {
     pool(PoolKind::max, dtype, {2, 16, 12, 34}, 3, 2, 1, false);
     pool(PoolKind::max, dtype, {2, 16, 12, 34}, 2, 2, 0, true);
   }
+  for (Dtype dtype : {Dtype::uint8, Dtype::float16, Dtype::int32, Dtype::float64})
+    for (bool is_last : {false, true})
+      for (bool is_within : {false, true}) unpool(dtype, {2, 19, 5, 7}, is_last, is_within);
   for (Dtype dtype : {Dtype::float32, Dtype::float16, Dtype::uint8, Dtype::float64})
     for (Border mode : {Border::constant, Border::edge, Border::reflection, Border::symmetric})
       for (const Dims& sizes : {Dims{100}, Dims{5, 7}, Dims{3, 20, 300}, Dims{2, 40, 3}})
