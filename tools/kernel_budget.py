@@ -20,7 +20,14 @@ BUDGET = ROOT / "tools" / "kernel_budget.json"
 TABLE = ROOT / "docs" / "kernels.md"
 REWRITE = "python tools/kernel_report.py write"
 SLACK = 4  # registers that a kernel may gain; the hardware hands them out by eights
-FAMILIES = {"pool": 174, "pool_grad": 40, "pad": 20, "pad_grad": 16, "mvn": 100}  # kernels at most
+FAMILIES = {  # kernels at most
+    "pool": 160,
+    "pool_grad": 48,
+    "unpool": 8,
+    "pad": 18,
+    "pad_grad": 16,
+    "mvn": 100,
+}
 TOTAL = 350
 KERNEL = re.compile(r"cudml::cuda::(\w+_kernel)(<.*>)?\(")
 TYPES = {
