@@ -4,7 +4,7 @@
 #include "core/operands.h"
 #include "cuda/grid.cuh"
 #include "cuda/strided_walk.cuh"
-#include "cuda/two_phase_kernels.h"
+#include "cuda/mvn_two_phase_kernels.h"
 #include "math/merged.h"
 
 namespace cudml::cuda {

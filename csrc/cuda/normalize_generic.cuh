@@ -6,7 +6,7 @@
 #include "cuda/epilogue.cuh"
 #include "cuda/grid.cuh"
 #include "cuda/strided_walk.cuh"
-#include "cuda/two_phase_kernels.h"
+#include "cuda/mvn_two_phase_kernels.h"
 #include "math/given.h"
 
 namespace cudml::cuda {

@@ -7,7 +7,7 @@
 #include "cuda/grid.cuh"
 #include "cuda/mvn_args.cuh"
 #include "cuda/strided_walk.cuh"
-#include "cuda/two_phase_kernels.h"
+#include "cuda/mvn_two_phase_kernels.h"
 
 namespace cudml::cuda {
 

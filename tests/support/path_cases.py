@@ -339,6 +339,9 @@ CASES = [
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
+    Case("statistics/columns", Call("normalization_statistics", {"x": (5, 8)}, {"axes": 0}), {
+        "elements of a group stand 8 or more apart":
+            Call("normalization_statistics", {"x": (5, 7)}, {"axes": 0})}),
     Case("statistics/plain", Call("normalization_statistics", {"x": (9, 17)}, {"axes": 1})),
     Case("merge/plain", Call(
         "merge_statistics", {f"{part}[{k}]": (9, 17) for part in "ab" for k in range(3)},

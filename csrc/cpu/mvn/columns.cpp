@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cpu/mvn/column_layout.h"
+#include "cpu/mvn/column_moments.h"
 #include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/simd/native.h"
@@ -16,84 +17,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-template <class A>
-constexpr int64_t kWidth = 2048 / sizeof(A);  // columns of a block
-constexpr int64_t kChunkRows = 32;            // rows of a block that are summed about one pivot
-constexpr int64_t kPartRows = 4096;           // rows of a block that one task takes
 constexpr int64_t kFarColumns = 16;
 constexpr int64_t kLeastStep = 8;  // elements: nearer ones are packed instead
-
-/// Moments of a block's columns, each over the same rows.
-template <class A>
-struct ColumnMoments {
-  double n = 0;
-  alignas(64) A pivot[kWidth<A>];
-  alignas(64) double delta[kWidth<A>], m2[kWidth<A>];
-
-  Moments<A> at(int64_t c) const { return {n, pivot[c], delta[c], m2[c]}; }
-
-  void set(int64_t c, const Moments<A>& m) {
-    pivot[c] = m.pivot;
-    delta[c] = m.delta;
-    m2[c] = m.m2;
-  }
-
-  /// Every `fold` neighbours become one group, whose moments each of them gets.
-  void join(int64_t fold, int64_t width) {
-    for (int64_t first = 0; first < width; first += fold) {
-      Moments<A> group = at(first);
-      for (int64_t c = first + 1; c < first + fold; ++c) group = merge(group, at(c));
-      for (int64_t c = first; c < first + fold; ++c) set(c, group);
-    }
-    n *= double(fold);
-  }
-
-  void add(const ColumnMoments& other, int64_t width) {
-    const double mine = n, others = other.n;
-    if (mine == 0) {
-      for (int64_t c = 0; c < width; ++c) set(c, other.at(c));
-    } else {
-#pragma GCC ivdep
-      for (int64_t c = 0; c < width; ++c)
-        set(c, merge(Moments<A>{mine, pivot[c], delta[c], m2[c]},
-                     Moments<A>{others, other.pivot[c], other.delta[c], other.m2[c]}));
-    }
-    n = mine + others;
-  }
-};
-
-/// Sums over rows [0, n) of kCount vectors of columns that begin at column c.
-template <int kCount, class A>
-void sum_columns(const A* const* rows, int64_t n, int64_t c, A* sum) {
-  Vector<A> s[kCount] = {};
-  for (int64_t r = 0; r < n; ++r)
-    for (int j = 0; j < kCount; ++j) s[j] += load_vector<Vector<A>>(rows[r] + c + j * kLanes<A>);
-  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kLanes<A>, s[j]);
-}
-
-/// The same of the differences from `pivot` and of their squares.
-template <int kCount, class A>
-void sum_columns_about(const A* const* rows, int64_t n, int64_t c, const A* pivot, A* sum,
-                       A* square) {
-  Vector<A> p[kCount], s[kCount] = {}, q[kCount] = {};
-  for (int j = 0; j < kCount; ++j) p[j] = load_vector<Vector<A>>(pivot + c + j * kLanes<A>);
-  for (int64_t r = 0; r < n; ++r)
-    for (int j = 0; j < kCount; ++j) {
-      const Vector<A> d = load_vector<Vector<A>>(rows[r] + c + j * kLanes<A>) - p[j];
-      s[j] += d;
-      q[j] = fused(d, d, q[j]);
-    }
-  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kLanes<A>, s[j]);
-  for (int j = 0; j < kCount; ++j) store_vector(square + c + j * kLanes<A>, q[j]);
-}
-
-/// Calls fn(column, std::integral_constant<int, vectors>) for steps that cover [0, width).
-template <class A, class Fn>
-void for_column_vectors(int64_t width, const Fn& fn) {
-  int64_t c = 0;
-  for (; c + 4 * kLanes<A> <= width; c += 4 * kLanes<A>) fn(c, std::integral_constant<int, 4>{});
-  for (; c < width; c += kLanes<A>) fn(c, std::integral_constant<int, 1>{});
-}
 
 template <class A>
 struct ColumnNormalizer {
@@ -243,33 +168,7 @@ class Columns {
       const int64_t rows = std::min(kChunkRows, end - first);
       for (int64_t r = 0; r < rows; ++r, at.advance())
         scratch.row[r] = row(at.offsets(), b.width, kLanes<A>, scratch.tile + r * kWidth<A>);
-      moments.add(chunk_moments(scratch.row, rows, b.width), b.width);
-    }
-    return moments;
-  }
-
-  /// Rows are readable up to the next whole vector.
-  ColumnMoments<A> chunk_moments(const A* const* rows, int64_t count, int64_t width) const {
-    ColumnMoments<A> moments;
-    alignas(64) A pivot[kWidth<A>], sum[kWidth<A>], square[kWidth<A>];
-    const int64_t padded = (width + kLanes<A> - 1) / kLanes<A> * kLanes<A>;
-    const auto n = double(count);
-    moments.n = n;
-    if (plan_.use_mean) {
-      for_column_vectors<A>(
-          width, [&](int64_t c, auto vectors) { sum_columns<vectors()>(rows, count, c, sum); });
-      for (int64_t c = 0; c < padded; ++c) pivot[c] = pivot_of<A>(sum[c], n);
-    } else {
-      for (int64_t c = 0; c < padded; ++c) pivot[c] = 0;
-    }
-    for_column_vectors<A>(width, [&](int64_t c, auto vectors) {
-      sum_columns_about<vectors()>(rows, count, c, pivot, sum, square);
-    });
-    if (plan_.use_mean) {
-      for (int64_t c = 0; c < width; ++c)
-        moments.set(c, moments_about(n, pivot[c], sum[c], square[c]));
-    } else {
-      for (int64_t c = 0; c < width; ++c) moments.set(c, {n, 0, 0, square[c]});
+      moments.add(moments_of_rows(scratch.row, rows, b.width, plan_.use_mean), b.width);
     }
     return moments;
   }

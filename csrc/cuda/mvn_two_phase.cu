@@ -1,4 +1,6 @@
 // Launches normalization in two phases.
+#include <algorithm>
+
 #include "cuda/launch.cuh"
 #include "cuda/merge_generic.cuh"
 #include "cuda/normalize_generic.cuh"

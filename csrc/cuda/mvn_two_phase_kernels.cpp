@@ -1,5 +1,5 @@
 // The kernels of normalization in two phases, and how they cut the work.
-#include "cuda/two_phase_kernels.h"
+#include "cuda/mvn_two_phase_kernels.h"
 
 #include <algorithm>
 
