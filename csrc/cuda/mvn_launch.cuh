@@ -17,6 +17,9 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
 void mvn_split(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                const Target& target);
 
+/// Mean and variance as results.
+void mvn_statistics(const MvnPlan& plan, const Operands& operands, const Target& target);
+
 using MvnTileTypes = Types<float, Float16, BFloat16>;
 
 /// What begins `offset` bytes into the workspace.

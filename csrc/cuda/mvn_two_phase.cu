@@ -3,6 +3,7 @@
 
 #include "cuda/launch.cuh"
 #include "cuda/merge_generic.cuh"
+#include "cuda/mvn_launch.cuh"
 #include "cuda/normalize_generic.cuh"
 #include "cuda/statistics_generic.cuh"
 
@@ -38,6 +39,14 @@ void statistics(const StatisticsPlan& plan, const Choice& choice, const Operands
     if (args.parts > 1)
       launch("statistics_join", statistics_join_kernel<A>, over(plan.groups), target, args.results,
              parts, args.parts);
+  });
+}
+
+void mvn_statistics(const MvnPlan& plan, const Operands& o, const Target& target) {
+  const Geometry geometry = over(plan.groups * kTwoPhaseThreads);
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    launch("mvn_statistics", statistics_part_kernel<T>, geometry, target,
+           StatisticsArgs<T>(plan, o), static_cast<Moments<Acc<T>>*>(nullptr));
   });
 }
 

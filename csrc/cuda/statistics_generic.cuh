@@ -6,30 +6,45 @@
 #include "cuda/convert.cuh"
 #include "cuda/grid.cuh"
 #include "cuda/mvn_args.cuh"
-#include "cuda/strided_walk.cuh"
 #include "cuda/mvn_two_phase_kernels.h"
+#include "cuda/strided_walk.cuh"
 
 namespace cudml::cuda {
 
-/// Where the statistics of groups go.
+/// Where groups stand and their statistics go.
 struct StatisticsResults {
   StridedWalk<StatisticsPlan::kTensors> groups;
-  void* outputs[3];
-  bool is_wide;
+  void* outputs[3];                   // null where one is not wanted
+  bool is_wide, is_variance = false;  // which is the third then, rather than m2
 
   StatisticsResults(const StatisticsPlan& plan, const Operands& o)
       : groups(plan.kept, plan.kept_rank),
         outputs{o.outputs[0], o.outputs[1], o.outputs[2]},
         is_wide(plan.result_dtype == Dtype::float64) {}
 
+  /// Mean and variance beside a normalized result.
+  StatisticsResults(const MvnPlan& plan, const Operands& o)
+      : outputs{nullptr, plan.has_mean_result ? o.outputs[1] : nullptr,
+                plan.has_variance_result ? o.outputs[2] : nullptr},
+        is_wide(plan.dtype == Dtype::float64),
+        is_variance(true) {
+    for (int d = 0; d < plan.statistics_rank; ++d) {
+      const auto& axis = plan.statistics[d];
+      groups.add({axis.size,
+                  {axis.stride[MvnPlan::kX], 0, axis.stride[MvnPlan::kMean],
+                   axis.stride[MvnPlan::kVariance]}});
+    }
+  }
+
   /// Statistics of nothing are 0.
   template <class A>
   __device__ void put(int64_t group, const Moments<A>& m) const {
     const auto place = groups.at(group);
-    const double values[] = {m.n, double(m.pivot) + m.delta, m.m2};
+    const double values[] = {m.n, double(m.pivot) + m.delta, is_variance ? m.m2 / m.n : m.m2};
 #pragma unroll
     for (int i = 0; i < 3; ++i) {
       const int64_t at = place[StatisticsPlan::kCount + i];
+      if (!outputs[i]) continue;
       if (is_wide)
         static_cast<double*>(outputs[i])[at] = values[i];
       else
@@ -55,6 +70,19 @@ struct StatisticsArgs {
         parts(statistics_parts(plan)),
         part_size((plan.group_size + parts - 1) / parts),
         use_mean(plan.use_mean) {}
+
+  /// Mean and variance beside a normalized result: groups in one part.
+  StatisticsArgs(const MvnPlan& plan, const Operands& o)
+      : x(static_cast<const T*>(o.inputs[0])),
+        results(plan, o),
+        groups(plan.groups),
+        group_size(plan.group_size),
+        parts(1),
+        part_size(plan.group_size),
+        use_mean(plan.use_mean) {
+    for (int d = 0; d < plan.reduced_rank; ++d)
+      group.add({plan.reduced[d].size, {plan.reduced[d].x}});
+  }
 
   __device__ Acc<T> read(int64_t first, int64_t i) const {
     return load_as_acc(x[first + group.at(i)[StatisticsPlan::kX]]);
