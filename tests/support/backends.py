@@ -38,7 +38,7 @@ OPERATORS = (
 )
 TUPLES = ("sums", "a", "b")  # arguments that are tuples of arrays
 ARRAYS = ("x", "y", "grad", "indices", "scale", "bias", "mean", "variance", "count")
-EXACT = ("max_pooling", "max_unpooling", "merge_statistics", "padding")  # equal bits everywhere
+EXACT = ("max_pooling", "max_unpooling", "padding")  # equal bits on every back end
 MOST_THREADS = 10_000  # of a call that the interpreter of kernels runs, by a rough estimate
 MOST_BYTES = 4 << 20  # of the memory that a call's arrays cover
 # What a simulated device is given; all that lies along the memory as a CUDA library would have it.
@@ -87,14 +87,16 @@ class Backend:
             return True
         if op == "merge_statistics":
             return outputs <= 3 * self.most_threads
-        if op in ("normalize_grad_sums", "normalize_grad", "normalization_statistics", "normalize"):
+        if op in ("normalize_grad_sums", "normalize_grad", "normalize"):
             return call["x"].size <= self.most_threads
-        if not op.startswith("mean_variance_normalization"):
+        if not op.startswith(("mean_variance_normalization", "normalization_statistics")):
             return outputs <= self.most_threads
         x, axes = call["x"], call["axes"]
         axes = tuple(int(a) for a in (axes if np.iterable(axes) else (axes,)))
         groups = x.size // max(1, math.prod(x.shape[a] for a in axes))
-        return outputs // 8 + groups * (256 if x.itemsize == 8 else 32) <= 6 * self.most_threads
+        has_block = x.itemsize == 8 or op == "normalization_statistics"  # for each group
+        has_block |= call.get("return_statistics", False)
+        return outputs // 8 + groups * (256 if has_block else 32) <= 6 * self.most_threads
 
 
 CPU = Backend("cpu")
