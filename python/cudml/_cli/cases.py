@@ -45,6 +45,9 @@ def families() -> dict[str, list[str]]:
         "padding": [*floats, *_INTEGERS],
         "padding_grad": floats,
         "mean_variance_normalization": floats,
+        "normalization_statistics": floats,
+        "merge_statistics": ["float32", "float64"],
+        "normalize": floats,
         "mean_variance_normalization_grad": floats,
         "normalize_grad_sums": floats,
         "normalize_grad": floats,
@@ -63,6 +66,8 @@ def case(family: str, dtype: str, number: int, seed: int) -> Call:
         return _lp_gradient(rng, dtype, is_long)
     if family == "max_unpooling":
         return _unpooling(rng, dtype, is_long)
+    if family in ("normalization_statistics", "merge_statistics", "normalize"):
+        return _two_phases(rng, family, dtype, is_long)
     if family.startswith("mean_variance_normalization") or family.startswith("normalize_grad"):
         return _normalization_grad(rng, family, dtype, is_long)
     return _pooling(rng, family, dtype, is_long)
@@ -204,6 +209,32 @@ def _normalization(rng: Rng, dtype: str, is_long: bool) -> Call:
     kwargs["epsilon"] = float(rng.choice([1e-5, 1e-3, 0.5]))
     kwargs["activation"] = _activation(rng)
     return Call("mean_variance_normalization", arrays, (), kwargs)
+
+
+def _two_phases(rng: Rng, family: str, dtype: str, is_long: bool) -> Call:
+    """Statistics of a normalization's groups, two parts of them, or normalization with them."""
+    forward = _normalization(rng, dtype, is_long)
+    kwargs = dict(forward.kwargs)
+    over, use_mean, use_variance = (
+        kwargs.pop(name) for name in ("axes", "use_mean", "use_variance")
+    )
+    if family == "normalization_statistics":
+        wide = str(rng.choice(["float64", "float32"]))
+        return Call(family, forward.arrays, (), {"axes": over, "use_mean": use_mean, "dtype": wide})
+    group = [1 if a in over else n for a, n in enumerate(forward.arrays["x"].shape)]
+    if family == "merge_statistics":
+        a, b = (
+            (
+                rng.integers(0, 4, group).astype(dtype),
+                rng.standard_normal(group).astype(dtype),
+                rng.random(group).astype(dtype),
+            )
+            for _ in range(2)
+        )
+        return Call(family, {}, (a, b))
+    kwargs["mean"] = rng.standard_normal(group) if use_mean else None
+    kwargs["variance"] = rng.random(group) + 0.5 if use_variance else None
+    return Call(family, forward.arrays, (), kwargs)
 
 
 def _normalization_grad(rng: Rng, family: str, dtype: str, is_long: bool) -> Call:
