@@ -1,0 +1,176 @@
+"""Arguments of the public functions as the operators take them, sizes of outputs among them.
+
+Sizes may be symbolic while a program is traced; checks that would fix one are left to the call.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_LARGEST = 2**32 - 1
+_FIELDS = ("WindowSize", "Strides", "StartPadding", "EndPadding", "Dilations")
+
+
+def whole(op: str, field: str, value: Any, least: int, most: int = _LARGEST) -> Any:
+    """An int between `least` and `most`, or a symbolic one."""
+    if isinstance(value, torch.SymInt):
+        return value
+    if isinstance(value, bool):
+        raise TypeError(f"{op}: {field} is {value!r} (bool); it must be an int")
+    if not isinstance(value, int):
+        try:
+            value = operator.index(value)
+        except TypeError:
+            kind = type(value).__name__
+            raise TypeError(f"{op}: {field} is {value!r} ({kind}); it must be an int") from None
+    if not least <= value <= most:
+        raise ValueError(f"{op}: {field} is {value}; it must be between {least} and {most}")
+    return value
+
+
+def is_list(value: Any) -> bool:
+    """Whether an argument has an entry for each dimension."""
+    is_text = isinstance(value, (str, bytes))
+    return not is_text and hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0
+
+
+def wholes(
+    op: str, field: str, values: Any, count: int, least: int, most: int = _LARGEST
+) -> list[Any]:
+    """An int for each of `count` dimensions; one alone stands for all of them."""
+    if not is_list(values):
+        return [whole(op, f"{field}[0]", values, least, most)] * count
+    if len(values) != count:
+        raise ValueError(
+            f"{op}: {field} has {len(values)} entries; it must be an int or have {count}"
+        )
+    return [whole(op, f"{field}[{i}]", v, least, most) for i, v in enumerate(values)]
+
+
+def axes_of(op: str, axes: Any, rank: int) -> list[int]:
+    """Axes counted from 0, in the order given."""
+    listed = list(axes) if is_list(axes) else [axes]
+    found = [whole(op, f"Axes[{i}]", a, -rank, rank - 1) % rank for i, a in enumerate(listed)]
+    for axis in found:
+        if found.count(axis) > 1:
+            raise ValueError(f"{op}: Axes names dimension {axis} twice; each may stand there once")
+    return found
+
+
+def flag(op: str, field: str, value: Any) -> bool:
+    """True or False."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"{op}: {field} is {value!r}; it must be True or False")
+    return bool(value)
+
+
+@dataclass
+class Windows:
+    """Windows over the dimensions of a tensor that are pooled; all others are batch.
+
+    ``fields`` are window size, strides, start and end padding and dilations, one per dimension.
+    """
+
+    op: str
+    axes: list[int]
+    fields: tuple[list[int], ...]
+
+    @staticmethod
+    def of(op: str, rank: int, axes: Any, *values: Any) -> Windows:
+        """Windows with these geometry arguments, over `axes` or the dimensions from 2 on."""
+        if axes is None:
+            if not 3 <= rank <= 5:
+                raise ValueError(
+                    f"{op}: InputTensor.DimensionCount is {rank}; without axes it must be 3, 4 or 5"
+                )
+            pooled = list(range(2, rank))
+        else:
+            pooled = axes_of(op, axes, rank)
+            if not 1 <= len(pooled) <= 3:
+                raise ValueError(f"{op}: Axes has {len(pooled)} entries; it must have 1 to 3")
+            if pooled != sorted(pooled):
+                raise ValueError(f"{op}: Axes is {axes!r}; axes must ascend strictly")
+        least = (1, 1, 0, 0, 1)
+        fields = [
+            wholes(op, field, value, len(pooled), low)
+            for field, value, low in zip(_FIELDS, values, least, strict=True)
+        ]
+        return Windows(op, pooled, tuple(fields))
+
+    def is_canonical(self, rank: int) -> bool:
+        """Whether a tensor is {N,C,spatial} already."""
+        return 3 <= rank <= 5 and self.axes == list(range(2, rank))
+
+    def order(self, rank: int) -> list[int]:
+        """The dimensions with the batch ones first."""
+        return [d for d in range(rank) if d not in self.axes] + self.axes
+
+    def fold(self, x: Tensor) -> Tensor:
+        """The tensor as {batch,1,spatial}."""
+        if self.is_canonical(x.dim()):
+            return x
+        spatial = [x.shape[a] for a in self.axes]
+        return x.permute(self.order(x.dim())).reshape(-1, 1, *spatial)
+
+    def folded_sizes(self, sizes: Sequence[Any]) -> list[Any]:
+        """What `fold` makes of a shape."""
+        if self.is_canonical(len(sizes)):
+            return list(sizes)
+        batch: Any = 1
+        for d in self.order(len(sizes))[: -len(self.axes)]:
+            batch = batch * sizes[d]
+        return [batch, 1, *(sizes[a] for a in self.axes)]
+
+    def unfold(self, y: Tensor, sizes: Sequence[Any]) -> Tensor:
+        """A result for {batch,1,spatial} in the order of the input, whose batch sizes it has."""
+        if self.is_canonical(len(sizes)):
+            return y
+        order = self.order(len(sizes))
+        batch = [sizes[d] for d in order[: -len(self.axes)]]
+        inverse = sorted(range(len(order)), key=order.__getitem__)
+        return y.reshape(*batch, *y.shape[2:]).permute(inverse)
+
+    def positions(self, indices: Tensor, sizes: Sequence[Any]) -> Tensor:
+        """Flat positions in the folded input as those in the input itself; -1 stays."""
+        order = self.order(len(sizes))
+        if order == sorted(order):
+            return indices
+        steps = [1] * len(sizes)
+        for d in reversed(range(len(sizes) - 1)):
+            steps[d] = steps[d + 1] * sizes[d + 1]
+        rest, flat = indices, torch.zeros_like(indices)
+        for d in reversed(order):
+            flat = flat + rest % sizes[d] * steps[d]
+            rest = rest // sizes[d]
+        return torch.where(indices >= 0, flat, indices)
+
+    def output_sizes(self, sizes: Sequence[Any], asked: Any) -> list[Any]:
+        """The output's pooled sizes: by the floor rule, by the ceil rule, or as asked for."""
+        inputs = [sizes[a] for a in self.axes]
+        if asked is not None and not isinstance(asked, str):
+            return wholes(self.op, "OutputTensor.Sizes", asked, len(inputs), 1, 2**63 - 1)
+        if asked not in (None, "ceil"):
+            raise ValueError(
+                f'{self.op}: output_sizes is {asked!r}; it must be None, "ceil" or one int per '
+                "pooled dimension"
+            )
+        return [self._size(i, n, asked == "ceil") for i, n in enumerate(inputs)]
+
+    def _size(self, i: int, n: Any, is_ceil: bool) -> Any:
+        window, stride, start, end, dilation = (field[i] for field in self.fields)
+        extent, padded = 1 + (window - 1) * dilation, n + start + end
+        if isinstance(n, int) and not (n >= 1 and extent <= padded):
+            raise ValueError(
+                f"{self.op}: WindowSize[{i}] is {window} with Dilations[{i}] {dilation}, an extent "
+                f"of {extent}; it must not exceed the padded size {padded} of at least 1 element"
+            )
+        if not is_ceil:
+            return (padded - extent) // stride + 1
+        every, inside = (padded - extent + stride - 1) // stride + 1, (n + start - 1) // stride + 1
+        return torch.sym_min(every, inside)

@@ -1,0 +1,196 @@
+"""Gradients of the operators: what each saves, and which operator its backward is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from cudml.torch._activations import needs_value
+from cudml.torch._dispatch import call
+from cudml.torch._schemas import library
+
+_NONE = (None,)
+
+
+def at(values: Tensor, indices: Tensor) -> Tensor:
+    """The elements at flat positions of the row-major tensor; 0 for negative positions."""
+    found = values.reshape(-1).gather(0, indices.clamp(min=0).reshape(-1)).reshape(indices.shape)
+    return torch.where(indices >= 0, found, torch.zeros_like(found))
+
+
+def _save_max_pooling(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(inputs[0])
+    ctx.windows = inputs[1:6]
+    if isinstance(output, tuple):
+        ctx.mark_non_differentiable(output[1])
+
+
+def _max_pooling(ctx: Any, grad: Tensor, *of_indices: Any) -> Any:
+    (x,) = ctx.saved_tensors
+    return (call("max_pooling_grad", x, grad, *ctx.windows), *_NONE * 6)
+
+
+def _save_max_pooling_grad(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0])
+    ctx.windows, ctx.output_sizes = inputs[2:7], inputs[1].shape[2:]
+
+
+def _max_pooling_grad(ctx: Any, tangent: Tensor) -> Any:
+    """The winners are where they were: linear in grad, constant in x."""
+    (x,) = ctx.saved_tensors
+    grad = None
+    if ctx.needs_input_grad[1]:
+        _, indices = call("max_pooling_with_indices", x.detach(), *ctx.windows, ctx.output_sizes)
+        grad = at(tangent, indices)
+    return (torch.zeros_like(x) if ctx.needs_input_grad[0] else None, grad, *_NONE * 5)
+
+
+def _save_average_pooling(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.sizes, ctx.windows, ctx.include_padding = inputs[0].shape, inputs[1:6], inputs[6]
+
+
+def _average_pooling(ctx: Any, grad: Tensor) -> Any:
+    dx = call("average_pooling_grad", grad, ctx.sizes, *ctx.windows, ctx.include_padding)
+    return (dx, *_NONE * 7)
+
+
+def _save_average_pooling_grad(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.sizes, ctx.windows, ctx.include_padding = inputs[0].shape[2:], inputs[2:7], inputs[7]
+
+
+def _average_pooling_grad(ctx: Any, tangent: Tensor) -> Any:
+    grad = call("average_pooling", tangent, *ctx.windows, ctx.include_padding, ctx.sizes)
+    return (grad, *_NONE * 7)
+
+
+def _save_lp_pooling(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0], output)
+    ctx.windows, ctx.p = inputs[1:6], inputs[6]
+
+
+def _lp_pooling(ctx: Any, grad: Tensor) -> Any:
+    x, y = ctx.saved_tensors
+    return (call("lp_pooling_grad", x, y, grad, *ctx.windows, ctx.p), *_NONE * 7)
+
+
+def _save_padding(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.sizes, ctx.pads = inputs[0].shape, inputs[1:4]
+
+
+def _padding(ctx: Any, grad: Tensor) -> Any:
+    return (call("padding_grad", grad, ctx.sizes, *ctx.pads), *_NONE * 4)
+
+
+def _save_padding_grad(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.pads = inputs[2:5]
+
+
+def _padding_grad(ctx: Any, tangent: Tensor) -> Any:
+    return (call("padding", tangent, *ctx.pads, 0), *_NONE * 4)
+
+
+def _save_normalization(ctx: Any, inputs: Any, output: Tensor) -> None:
+    """Of a bias whose values no slope needs, shape and type alone are kept."""
+    x, scale, bias, *rest = inputs
+    has_value = bias is None or needs_value(rest[4])
+    ctx.save_for_backward(x, scale, bias if has_value else None)
+    ctx.bias = None if has_value else (bias.shape, bias.dtype)
+    ctx.rest = rest
+
+
+def _placeholder(grad: Tensor, bias: tuple[Any, torch.dtype] | None) -> Tensor | None:
+    return None if bias is None else grad.new_empty(bias[0], dtype=bias[1])
+
+
+def _given(grads: Sequence[Tensor], mask: Sequence[bool]) -> list[Tensor | None]:
+    return [grad if wanted else None for grad, wanted in zip(grads, mask, strict=True)]
+
+
+def _normalization(ctx: Any, grad: Tensor) -> Any:
+    x, scale, bias = ctx.saved_tensors
+    mask = list(ctx.needs_input_grad[:3])
+    bias = _placeholder(grad, ctx.bias) if bias is None else bias
+    name = "mean_variance_normalization_grad"
+    return (*_given(call(name, x, grad, scale, bias, *ctx.rest, mask), mask), *_NONE * 6)
+
+
+def _save_normalize(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:5])
+    ctx.rest = inputs[5:]
+
+
+def _normalize(ctx: Any, grad: Tensor) -> Any:
+    for field, needed in zip(("mean", "variance"), ctx.needs_input_grad[1:3], strict=True):
+        if needed:
+            raise RuntimeError(
+                f"cudml::normalize: {field} requires a gradient; there is none with respect to it, "
+                "pass its detach()"
+            )
+    x, mean, variance, scale, bias = ctx.saved_tensors
+    needed = ctx.needs_input_grad
+    mask = [needed[0], needed[3], needed[4]]
+    sums = (None, None, None)
+    grads = call("normalize_grad", x, grad, mean, variance, scale, bias, *sums, *ctx.rest, mask)
+    dx, dscale, dbias = _given(grads, mask)
+    return (dx, None, None, dscale, dbias, None, None, None)
+
+
+def _save_max_unpooling(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.save_for_backward(inputs[1])
+    ctx.sizes = inputs[2]
+
+
+def _max_unpooling(ctx: Any, grad: Tensor) -> Any:
+    """Where an element won its place, unpooling the positions gives its own one back."""
+    (indices,) = ctx.saved_tensors
+    flat = indices.to(torch.int64)  # what is beyond int64 turns negative, and neither is in range
+    own = torch.arange(indices.numel(), device=indices.device).reshape(indices.shape)
+    winners = call("max_unpooling", own, indices, ctx.sizes)
+    flat = torch.where(flat < grad.numel(), flat, -1)
+    return (torch.where(at(winners, flat) == own, at(grad, flat), 0), None, None)
+
+
+def _saves_nothing(ctx: Any, inputs: Any, output: Any) -> None:
+    pass
+
+
+def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
+    def backward(ctx: Any, *grads: Any) -> NoReturn:
+        raise RuntimeError(f"cudml::{name}: {why}")
+
+    return backward
+
+
+_FORMULAS: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
+    "max_pooling": (_max_pooling, _save_max_pooling),
+    "max_pooling_with_indices": (_max_pooling, _save_max_pooling),
+    "max_pooling_grad": (_max_pooling_grad, _save_max_pooling_grad),
+    "average_pooling": (_average_pooling, _save_average_pooling),
+    "average_pooling_grad": (_average_pooling_grad, _save_average_pooling_grad),
+    "lp_pooling": (_lp_pooling, _save_lp_pooling),
+    "padding": (_padding, _save_padding),
+    "padding_grad": (_padding_grad, _save_padding_grad),
+    "mean_variance_normalization": (_normalization, _save_normalization),
+    "normalize": (_normalize, _save_normalize),
+    "max_unpooling": (_max_unpooling, _save_max_unpooling),
+}
+_ONCE = (
+    "lp_pooling_grad",
+    "mean_variance_normalization_grad",
+    "normalize_grad",
+    "normalize_grad_sums",
+)
+
+
+def register() -> None:
+    """Give every operator a formula, be it one that refuses: without any, gradients go missing."""
+    refused = {name: "differentiable once only" for name in _ONCE}
+    refused["normalization_statistics"] = "not differentiable; use mean_variance_normalization"
+    formulas = _FORMULAS | {
+        name: (_refusal(name, why), _saves_nothing) for name, why in refused.items()
+    }
+    for name, (backward, save) in formulas.items():
+        torch.library.register_autograd(f"cudml::{name}", backward, setup_context=save, lib=library)

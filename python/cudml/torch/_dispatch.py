@@ -1,0 +1,78 @@
+"""How an operator is called: its kernel at once where nothing watches, else through PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from cudml.torch._kernels import KERNELS
+from cudml.torch._schemas import SCHEMAS
+
+_EXACT = (Tensor, torch.nn.Parameter)  # a subclass may mean something else by a call
+_is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
+_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+_trace: Callable[[], Any] = torch._C._get_tracing_state
+_operators: dict[str, Any] = {}
+
+
+def load() -> None:
+    """Look the registered operators up."""
+    for name in SCHEMAS:
+        _operators[name] = getattr(torch.ops.cudml, name).default
+
+
+def is_plain(*tensors: Any) -> bool:
+    """Whether a call on these is nothing but its result: no gradient, no trace, no transformation.
+
+    What is no tensor is not plain, but for None.
+    """
+    if torch.compiler.is_compiling() or _is_transformed() or _modes() or _trace() is not None:
+        return False
+    is_recording = torch.is_grad_enabled()
+    for t in tensors:
+        if type(t) not in _EXACT:
+            if t is None:
+                continue
+            return False
+        if is_recording and t.requires_grad:
+            return False
+        if not (t.is_cpu or t.is_cuda) or t.is_neg():
+            return False
+    # Negative outside of forward mode; where PyTorch has no such number, unpack_dual is asked.
+    return getattr(forward_ad, "_current_level", 0) < 0
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """The result of an operator."""
+    if is_plain(*(a for a in arguments if isinstance(a, Tensor))):
+        return KERNELS[name](*arguments)
+    return _operators[name](*arguments)
+
+
+def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
+    """Refuse what is no tensor, is elsewhere than CPU and CUDA, or has a tangent.
+
+    The names in `optional` may be None.
+    """
+    first: Tensor | None = None
+    for name, t in tensors.items():
+        if t is None and name in optional:
+            continue
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{op}: {name} is a {type(t).__name__}; it must be a torch.Tensor")
+        if t.device.type not in ("cpu", "cuda"):
+            raise ValueError(f"{op}: {name} is on the device {t.device}; it must be on cpu or cuda")
+        first = t if first is None else first
+        if t.device != first.device:
+            raise ValueError(
+                f"{op}: {name} is on the device {t.device}; it must be on {first.device}, "
+                "where the others are"
+            )
+        if not torch.compiler.is_compiling() and forward_ad.unpack_dual(t).tangent is not None:
+            raise RuntimeError(
+                f"{op}: {name} has a tangent; forward-mode differentiation is not supported"
+            )

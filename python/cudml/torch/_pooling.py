@@ -1,0 +1,276 @@
+"""Pooling of tensors: the public functions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, SupportsIndex, overload
+
+import torch
+from torch import Tensor
+
+import cudml
+from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
+from cudml.torch._arguments import Windows, flag, whole
+from cudml.torch._dispatch import call, check_tensors, is_plain
+from cudml.torch._results import keeps_order
+
+_INDEX_TYPES = ("uint32", "uint64", "int64")
+
+
+@overload
+def max_pooling(
+    x: Tensor,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    return_indices: Literal[False] = False,
+    index_dtype: IndexDtype = "int64",
+    output_sizes: OutputSizes | None = None,
+    axes: Axes | None = None,
+) -> Tensor: ...
+@overload
+def max_pooling(
+    x: Tensor,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    return_indices: Literal[True],
+    index_dtype: IndexDtype = "int64",
+    output_sizes: OutputSizes | None = None,
+    axes: Axes | None = None,
+) -> tuple[Tensor, Tensor]: ...
+def max_pooling(
+    x: Tensor,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    return_indices: bool = False,
+    index_dtype: IndexDtype = "int64",
+    output_sizes: OutputSizes | None = None,
+    axes: Axes | None = None,
+) -> Any:
+    """`cudml.max_pooling` with a gradient; indices are int64 unless asked otherwise.
+
+    Compiled code has int64 indices only. Those of other types have no gradient either.
+
+    Examples
+    --------
+    >>> import cudml.torch, torch
+    >>> x = torch.tensor([[[1.0, 3.0, 2.0, 2.0]]], requires_grad=True)
+    >>> y, indices = cudml.torch.max_pooling(x, 2, 2, return_indices=True)
+    >>> y.sum().backward()
+    >>> indices.tolist(), x.grad.tolist()
+    ([[[1, 2]]], [[[0.0, 1.0, 1.0, 0.0]]])
+    """
+    geometry = (window_size, strides, start_padding, end_padding, dilations)
+    if is_plain(x) and keeps_order(x):
+        return cudml.max_pooling(
+            x,
+            *geometry,
+            return_indices=return_indices,  # type: ignore[call-overload]
+            index_dtype=index_dtype,
+            output_sizes=output_sizes,
+            axes=axes,
+        )
+    op = "max_pooling"
+    check_tensors(op, x=x)
+    windows = Windows.of(op, x.dim(), axes, *geometry)
+    arguments = (windows.fold(x), *windows.fields, windows.output_sizes(x.shape, output_sizes))
+    if not flag(op, "return_indices", return_indices):
+        return windows.unfold(call(op, *arguments), x.shape)
+    kind = _index_type(op, index_dtype, x)
+    y, indices = call("max_pooling_with_indices", *arguments)
+    indices = windows.unfold(windows.positions(indices, x.shape), x.shape)
+    return windows.unfold(y, x.shape), indices.to(kind)
+
+
+def _index_type(op: str, dtype: Any, x: Tensor) -> torch.dtype:
+    """The type of indices; what PyTorch itself can hardly compute with stays outside of graphs."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    name = name.removeprefix("torch.")
+    if name not in _INDEX_TYPES:
+        raise TypeError(f"{op}: index_dtype is {dtype!r}; it must be uint32, uint64 or int64")
+    if name != "int64" and torch.compiler.is_compiling():
+        raise ValueError(f"{op}: index_dtype is {name}; in compiled code it must be int64")
+    if name == "uint32" and x.numel() > 2**32 - 1:
+        raise ValueError(f"{op}: index_dtype is uint32; {x.numel()} elements need uint64 or int64")
+    found: torch.dtype = getattr(torch, name)
+    return found
+
+
+def max_pooling_grad(
+    x: Tensor,
+    grad: Tensor,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    axes: Axes | None = None,
+) -> Tensor:
+    """`cudml.max_pooling_grad`; itself differentiable with respect to `grad`.
+
+    Examples
+    --------
+    >>> import cudml.torch, torch
+    >>> x, grad = torch.tensor([[[1.0, 3.0, 2.0, 2.0]]]), torch.tensor([[[5.0, 7.0]]])
+    >>> cudml.torch.max_pooling_grad(x, grad, 2, 2).tolist()
+    [[[0.0, 5.0, 7.0, 0.0]]]
+    """
+    geometry = (window_size, strides, start_padding, end_padding, dilations)
+    if is_plain(x, grad) and keeps_order(x):
+        return cudml.max_pooling_grad(x, grad, *geometry, axes=axes)
+    op = "max_pooling_grad"
+    check_tensors(op, x=x, grad=grad)
+    windows = Windows.of(op, x.dim(), axes, *geometry)
+    same_rank(op, "grad", grad, x.dim())
+    tensors = (windows.fold(x), windows.fold(grad))
+    return windows.unfold(call(op, *tensors, *windows.fields), x.shape)
+
+
+def same_rank(op: str, name: str, t: Tensor, rank: int) -> None:
+    """Refuse a tensor of another rank."""
+    if t.dim() != rank:
+        raise ValueError(f"{op}: {name} has {t.dim()} dimensions; it must have {rank}")
+
+
+def average_pooling(
+    x: Tensor,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    include_padding: bool = False,
+    output_sizes: OutputSizes | None = None,
+    axes: Axes | None = None,
+) -> Tensor:
+    """`cudml.average_pooling` with a gradient of any order.
+
+    Examples
+    --------
+    >>> import cudml.torch, torch
+    >>> x = torch.tensor([[[1.0, 3.0, 2.0, 2.0]]], requires_grad=True)
+    >>> cudml.torch.average_pooling(x, 2).sum().backward()
+    >>> x.grad.tolist()
+    [[[0.5, 1.0, 1.0, 0.5]]]
+    """
+    geometry = (window_size, strides, start_padding, end_padding, dilations)
+    options = {"output_sizes": output_sizes, "axes": axes}
+    if is_plain(x) and keeps_order(x):
+        return cudml.average_pooling(x, *geometry, include_padding=include_padding, **options)  # type: ignore[arg-type]
+    op = "average_pooling"
+    check_tensors(op, x=x)
+    windows = Windows.of(op, x.dim(), axes, *geometry)
+    own = (flag(op, "IncludePadding", include_padding), windows.output_sizes(x.shape, output_sizes))
+    return windows.unfold(call(op, windows.fold(x), *windows.fields, *own), x.shape)
+
+
+def average_pooling_grad(
+    grad: Tensor,
+    input_sizes: Any,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    include_padding: bool = False,
+    axes: Axes | None = None,
+) -> Tensor:
+    """`cudml.average_pooling_grad`; itself differentiable.
+
+    Examples
+    --------
+    >>> import cudml.torch, torch
+    >>> cudml.torch.average_pooling_grad(torch.ones(1, 1, 3), (1, 1, 4), 2).tolist()
+    [[[0.5, 1.0, 1.0, 0.5]]]
+    """
+    geometry = (window_size, strides, start_padding, end_padding, dilations)
+    if is_plain(grad) and keeps_order(grad):
+        options = {"include_padding": include_padding, "axes": axes}
+        return cudml.average_pooling_grad(grad, input_sizes, *geometry, **options)  # type: ignore[arg-type]
+    op = "average_pooling_grad"
+    check_tensors(op, grad=grad)
+    same_rank(op, "grad", grad, len(input_sizes))
+    windows = Windows.of(op, grad.dim(), axes, *geometry)
+    is_counted = flag(op, "IncludePadding", include_padding)
+    sizes = windows.folded_sizes(input_sizes)
+    dx = call(op, windows.fold(grad), sizes, *windows.fields, is_counted)
+    return windows.unfold(dx, input_sizes)
+
+
+def lp_pooling(
+    x: Tensor,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    p: SupportsIndex = 2,
+    output_sizes: OutputSizes | None = None,
+    axes: Axes | None = None,
+) -> Tensor:
+    """`cudml.lp_pooling` with a gradient.
+
+    Examples
+    --------
+    >>> import cudml.torch, torch
+    >>> x = torch.tensor([[[3.0, -4.0, 0.0]]], requires_grad=True)
+    >>> cudml.torch.lp_pooling(x, 2).backward(torch.tensor([[[10.0, 8.0]]]))
+    >>> x.grad.tolist()
+    [[[6.0, -16.0, 0.0]]]
+    """
+    geometry = (window_size, strides, start_padding, end_padding, dilations)
+    if is_plain(x) and keeps_order(x):
+        return cudml.lp_pooling(x, *geometry, p=p, output_sizes=output_sizes, axes=axes)
+    op = "lp_pooling"
+    check_tensors(op, x=x)
+    windows = Windows.of(op, x.dim(), axes, *geometry)
+    own = (whole(op, "P", p, 1), windows.output_sizes(x.shape, output_sizes))
+    return windows.unfold(call(op, windows.fold(x), *windows.fields, *own), x.shape)
+
+
+def lp_pooling_grad(
+    x: Tensor,
+    y: Tensor,
+    grad: Tensor,
+    window_size: Geometry,
+    strides: Geometry = 1,
+    start_padding: Geometry = 0,
+    end_padding: Geometry = 0,
+    dilations: Geometry = 1,
+    *,
+    p: SupportsIndex = 2,
+    axes: Axes | None = None,
+) -> Tensor:
+    """`cudml.lp_pooling_grad`; it has no gradient itself.
+
+    Examples
+    --------
+    >>> import cudml.torch, torch
+    >>> x, y, grad = (torch.tensor([[values]]) for values in ([3.0, -4.0], [5.0], [10.0]))
+    >>> cudml.torch.lp_pooling_grad(x, y, grad, 2).tolist()
+    [[[6.0, -8.0]]]
+    """
+    geometry = (window_size, strides, start_padding, end_padding, dilations)
+    if is_plain(x, y, grad) and keeps_order(x):
+        return cudml.lp_pooling_grad(x, y, grad, *geometry, p=p, axes=axes)
+    op = "lp_pooling_grad"
+    check_tensors(op, x=x, y=y, grad=grad)
+    windows = Windows.of(op, x.dim(), axes, *geometry)
+    same_rank(op, "y", y, x.dim())
+    same_rank(op, "grad", grad, x.dim())
+    tensors = [windows.fold(t) for t in (x, y, grad)]
+    return windows.unfold(call(op, *tensors, *windows.fields, whole(op, "P", p, 1)), x.shape)

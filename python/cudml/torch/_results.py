@@ -1,0 +1,133 @@
+"""What the operators return, not yet written: shapes, types and memory formats.
+
+The operators allocate by these functions, and tensors without memory (fake ones) stop there, so
+that both have the same strides. A function takes its operator's arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+Ints: TypeAlias = Sequence[Any]  # int or SymInt
+Triple: TypeAlias = tuple[Tensor, Tensor, Tensor]
+
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def format_of(x: Tensor) -> torch.memory_format:
+    """channels_last where a tensor is so and not row-major as well."""
+    last = _CHANNELS_LAST.get(x.dim())
+    if last is not None and not x.is_contiguous() and x.is_contiguous(memory_format=last):
+        return last
+    return torch.contiguous_format
+
+
+def keeps_order(x: Tensor) -> bool:
+    """Whether `cudml` gives its results the memory format by itself that they have here."""
+    return x.is_contiguous() or format_of(x) is not torch.contiguous_format
+
+
+def empty(like: Tensor, sizes: Ints, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor of another shape in the memory format of the first argument."""
+    kept = format_of(like)
+    kind = like.dtype if dtype is None else dtype
+    return torch.empty(tuple(sizes), dtype=kind, device=like.device, memory_format=kept)
+
+
+def _pooled(x: Tensor, *arguments: Any) -> Tensor:
+    return empty(x, (*x.shape[:2], *arguments[-1]))
+
+
+def _pooled_with_indices(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    sizes = (*x.shape[:2], *arguments[-1])
+    return empty(x, sizes), empty(x, sizes, torch.int64)
+
+
+def _like(x: Tensor, *arguments: Any) -> Tensor:
+    return torch.empty_like(x)
+
+
+def _sized(grad: Tensor, input_sizes: Ints, *arguments: Any) -> Tensor:
+    return empty(grad, input_sizes)
+
+
+def _padded(x: Tensor, start_padding: Ints, end_padding: Ints, *arguments: Any) -> Tensor:
+    pairs = zip(x.shape, start_padding, end_padding, strict=True)
+    return empty(x, [n + start + end for n, start, end in pairs])
+
+
+def _unpooled(x: Tensor, indices: Tensor, output_sizes: Ints) -> Tensor:
+    return empty(x, output_sizes)
+
+
+def masked(tensors: Sequence[Tensor | None], mask: Sequence[bool], like: Tensor) -> Triple:
+    """A tensor like each one that is there and asked for; else one of shape (0,)."""
+    first, second, third = (
+        torch.empty_like(t) if wanted and t is not None else like.new_empty(0)
+        for t, wanted in zip(tensors, mask, strict=True)
+    )
+    return first, second, third
+
+
+def _normalization_grad(
+    x: Tensor, grad: Tensor, scale: Tensor | None, bias: Tensor | None, *rest: Any
+) -> Triple:
+    return masked((x, scale, bias), rest[-1], x)
+
+
+def _normalize_grad(
+    x: Tensor,
+    grad: Tensor,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    *rest: Any,
+) -> Triple:
+    return masked((x, scale, bias), rest[-1], x)
+
+
+def groups(x: Tensor, axes: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """A number for each group: x's shape with size 1 in `axes`, row-major."""
+    reduced = {axis % x.dim() for axis in axes}
+    sizes = [1 if d in reduced else n for d, n in enumerate(x.shape)]
+    return torch.empty(sizes, dtype=dtype, device=x.device)
+
+
+def count_of(x: Tensor, axes: Sequence[int]) -> Any:
+    """The elements of a group."""
+    return math.prod(x.shape[axis] for axis in axes)
+
+
+def _statistics(x: Tensor, axes: Sequence[int], use_mean: bool, dtype: torch.dtype) -> Triple:
+    return groups(x, axes, dtype), groups(x, axes, dtype), groups(x, axes, dtype)
+
+
+def _sums(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    axes = arguments[5]
+    return groups(x, axes, torch.float64), groups(x, axes, torch.float64)
+
+
+RESULTS: dict[str, Callable[..., Any]] = {
+    "max_pooling": _pooled,
+    "max_pooling_with_indices": _pooled_with_indices,
+    "max_pooling_grad": _like,
+    "average_pooling": _pooled,
+    "average_pooling_grad": _sized,
+    "lp_pooling": _pooled,
+    "lp_pooling_grad": _like,
+    "padding": _padded,
+    "padding_grad": _sized,
+    "mean_variance_normalization": _like,
+    "mean_variance_normalization_grad": _normalization_grad,
+    "normalization_statistics": _statistics,
+    "normalize": _like,
+    "normalize_grad_sums": _sums,
+    "normalize_grad": _normalize_grad,
+    "max_unpooling": _unpooled,
+}
