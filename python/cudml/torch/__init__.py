@@ -19,7 +19,7 @@ if tuple(map(int, re.findall(r"\d+", _torch.__version__)[:2])) < OLDEST:
         f"{_torch.__version__}"
     )
 
-from cudml.torch import _autograd, _dispatch, _fake, _kernels, _schemas, _vmap
+from cudml.torch import _autograd, _dispatch, _fake, _kernels, _schemas, _transforms, _vmap
 from cudml.torch._normalization import (
     mean_variance_normalization,
     mean_variance_normalization_grad,
@@ -47,6 +47,7 @@ _fake.register()
 _dispatch.load()
 _autograd.register()
 _vmap.register()
+_transforms.register()
 
 __all__ = [
     "average_pooling",

@@ -185,12 +185,19 @@ _ONCE = (
 )
 
 
-def register() -> None:
-    """Give every operator a formula, be it one that refuses: without any, gradients go missing."""
-    refused = {name: "differentiable once only" for name in _ONCE}
+def _every_formula() -> dict[str, tuple[Callable[..., Any], Callable[..., None]]]:
+    """Every operator has one, be it one that refuses: without any, gradients go missing."""
+    refused = dict.fromkeys(_ONCE, "differentiable once only")
     refused["normalization_statistics"] = "not differentiable; use mean_variance_normalization"
-    formulas = _FORMULAS | {
+    return _FORMULAS | {
         name: (_refusal(name, why), _saves_nothing) for name, why in refused.items()
     }
-    for name, (backward, save) in formulas.items():
+
+
+FORMULAS = _every_formula()
+
+
+def register() -> None:
+    """Give the operators their formulas."""
+    for name, (backward, save) in FORMULAS.items():
         torch.library.register_autograd(f"cudml::{name}", backward, setup_context=save, lib=library)

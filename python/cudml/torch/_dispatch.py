@@ -17,12 +17,19 @@ _is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _trace: Callable[[], Any] = torch._C._get_tracing_state
 _operators: dict[str, Any] = {}
+transformed: dict[str, Callable[..., Any]] = {}  # calls inside of a transformation of torch.func
 
 
 def load() -> None:
     """Look the registered operators up."""
     for name in SCHEMAS:
         _operators[name] = getattr(torch.ops.cudml, name).default
+
+
+def registered(name: str) -> Callable[..., Any]:
+    """The operator that is registered with PyTorch."""
+    operator: Callable[..., Any] = _operators[name]
+    return operator
 
 
 def is_plain(*tensors: Any) -> bool:
@@ -50,6 +57,8 @@ def call(name: str, *arguments: Any) -> Any:
     """The result of an operator."""
     if is_plain(*(a for a in arguments if isinstance(a, Tensor))):
         return KERNELS[name](*arguments)
+    if not torch.compiler.is_compiling() and _is_transformed():
+        return transformed[name](*arguments)
     return _operators[name](*arguments)
 
 

@@ -53,7 +53,7 @@ def padding(
         raise ValueError(
             f"{op}: mode has {len(modes)} entries; it must be a name or have {x.dim()}"
         )
-    # The dimensions do not mix, but that the constant comes last: it is there wherever it is in one.
+    # Dimensions do not mix, but that the constant comes last: it wins over the other modes.
     for each in sorted(set(modes), key=lambda m: (m == "constant", m)):
         chosen = [m == each for m in modes]
         x = _padded(x, _where(chosen, start), _where(chosen, end), each, number)

@@ -218,7 +218,9 @@ def _looped(name: str, size: int, places: Places, *arguments: Any) -> Any:
     return results, (0,) * len(results)
 
 
-def _rule(name: str) -> Callable[..., Any]:
+def rule_of(name: str) -> Callable[..., Any]:
+    """The rule as PyTorch calls it."""
+
     def rule(info: Any, places: Places, *arguments: Any) -> Any:
         x = arguments[0]
         rank = x.dim() - (places[0] is not None)
@@ -233,4 +235,4 @@ def register() -> None:
     """Give each operator its rule; a PyTorch that takes none loops over the mapped dimension."""
     if hasattr(torch.library, "register_vmap"):
         for name in _RULES:
-            torch.library.register_vmap(f"cudml::{name}", _rule(name), lib=library)
+            torch.library.register_vmap(f"cudml::{name}", rule_of(name), lib=library)

@@ -1,0 +1,38 @@
+"""The operators inside of torch.func's transformations, which take no formula of an operator.
+
+torch.func.grad and its kin go through an `autograd.Function` with the same formula and the same
+rule for vmap instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cudml.torch._autograd import FORMULAS
+from cudml.torch._dispatch import registered, transformed
+from cudml.torch._vmap import rule_of
+
+
+def _function(name: str) -> Any:
+    backward, save = FORMULAS[name]
+
+    def forward(*arguments: Any) -> Any:
+        return registered(name)(*arguments)
+
+    methods: dict[str, Callable[..., Any]] = {
+        "forward": forward,
+        "setup_context": save,
+        "backward": backward,
+        "vmap": rule_of(name),
+    }
+    body = {method: staticmethod(f) for method, f in methods.items()}
+    return type(name, (torch.autograd.Function,), body)
+
+
+def register() -> None:
+    """Have calls inside of a transformation go through these functions."""
+    for name in FORMULAS:
+        transformed[name] = _function(name).apply
