@@ -16,6 +16,8 @@ _EXACT = (Tensor, torch.nn.Parameter)  # a subclass may mean something else by a
 _is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _trace: Callable[[], Any] = torch._C._get_tracing_state
+_excluded: Callable[[Any], bool] = torch._C._dispatch_tls_is_dispatch_key_excluded
+_FRONT = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
 _operators: dict[str, Any] = {}
 transformed: dict[str, Callable[..., Any]] = {}  # calls inside of a transformation of torch.func
 
@@ -57,8 +59,11 @@ def call(name: str, *arguments: Any) -> Any:
     """The result of an operator."""
     if is_plain(*(a for a in arguments if isinstance(a, Tensor))):
         return KERNELS[name](*arguments)
-    if not torch.compiler.is_compiling() and _is_transformed():
-        return transformed[name](*arguments)
+    if not torch.compiler.is_compiling():
+        if _is_transformed() and not _excluded(_FRONT):  # it is, within an operator's own rule
+            return transformed[name](*arguments)
+        if _trace() is not None and "SymInt" in SCHEMAS[name]:  # which its programs cannot hold
+            raise RuntimeError(f"cudml::{name}: torch.jit.trace cannot hold it; use torch.export")
     return _operators[name](*arguments)
 
 

@@ -253,7 +253,6 @@ def lp_pooling_grad(
     dilations: Geometry = 1,
     *,
     p: SupportsIndex = 2,
-    axes: Axes | None = None,
 ) -> Tensor:
     """`cudml.lp_pooling_grad`; it has no gradient itself.
 
@@ -266,11 +265,11 @@ def lp_pooling_grad(
     """
     geometry = (window_size, strides, start_padding, end_padding, dilations)
     if is_plain(x, y, grad) and keeps_order(x):
-        return cudml.lp_pooling_grad(x, y, grad, *geometry, p=p, axes=axes)
+        return cudml.lp_pooling_grad(x, y, grad, *geometry, p=p)
     op = "lp_pooling_grad"
     check_tensors(op, x=x, y=y, grad=grad)
-    windows = Windows.of(op, x.dim(), axes, *geometry)
+    windows = Windows.of(op, x.dim(), None, *geometry)
     same_rank(op, "y", y, x.dim())
     same_rank(op, "grad", grad, x.dim())
-    tensors = [windows.fold(t) for t in (x, y, grad)]
-    return windows.unfold(call(op, *tensors, *windows.fields, whole(op, "P", p, 1)), x.shape)
+    dx: Tensor = call(op, x, y, grad, *windows.fields, whole(op, "P", p, 1))
+    return dx

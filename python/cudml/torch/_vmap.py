@@ -208,8 +208,9 @@ _RULES: dict[str, Callable[..., Any]] = {
 
 def _looped(name: str, size: int, places: Places, *arguments: Any) -> Any:
     """The results of the parts one by one: one more dimension would be one too many."""
+    given = list(zip(arguments, places, strict=True))
     parts = [
-        call(name, *(a if p is None else a.select(p, i) for a, p in zip(arguments, places)))  # noqa: B905
+        call(name, *(a.select(p, i) if isinstance(p, int) else a for a, p in given))
         for i in range(size)
     ]
     if isinstance(parts[0], Tensor):

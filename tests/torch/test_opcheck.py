@@ -1,0 +1,119 @@
+"""PyTorch's own check of custom operators: schemas, fake results, autograd, tracing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import cudml.torch  # noqa: E402
+import torch_support as ts  # noqa: E402
+from cudml.torch._schemas import SCHEMAS  # noqa: E402
+
+QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
+# Every operator once, by a call of these names.
+CALLS = (
+    "max_pooling", "with_indices", "average_pooling ceil", "lp_pooling", "padding reflection",
+    "mean_variance_normalization", "normalize", "max_unpooling", *ts.backward(),
+)  # fmt: skip
+LAYOUTS = ("contiguous", "channels_last", "strided", "empty")
+
+
+class Recorder(TorchDispatchMode):
+    """Notes the registered operators that are called, with their arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "cudml":
+            self.calls.append((func, args))
+        return func(*args, **(kwargs or {}))
+
+
+def recorded(case: Any, layout: str) -> tuple[Any, tuple[Any, ...]]:
+    """The operator that a call comes down to, and its arguments in a memory format."""
+    tensors = list(case.tensors().values())
+    if layout == "empty":  # sizes of 0 in N; parameters have 1 there, or the same 0
+        tensors = [t[:0] if t.shape[0] != 1 else t for t in tensors]
+        sized = (0, *ts.SHAPE[1:])
+        case.args = tuple(sized if a == ts.SHAPE else a for a in case.args)
+    else:
+        tensors = [ts.LAYOUTS[layout](t) for t in tensors]
+    with Recorder() as recorder:
+        case.on(*tensors)
+    (call,) = recorder.calls
+    return call
+
+
+def case_of(name: str, layout: str) -> Any:
+    case = {**ts.forward("float64"), **ts.backward("float64")}[name]
+    if layout == "empty":
+        pads = ((0, 1, 5, 2), (0, 0, 3, 7))  # none where nothing is
+        shapes = {"padding reflection": pads, "padding_grad": ((0, 3, 4, 5), *pads)}
+        case.args = {**shapes, "max_unpooling": ((0, 3, 3, 4),)}.get(name, case.args)
+    return case
+
+
+@pytest.mark.decision("D-GRAD-42")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", CALLS)
+def test_opcheck(name: str, layout: str) -> None:
+    case = case_of(name, layout)
+    operator, arguments = recorded(case, layout)
+    is_once = not case.differentiable
+    asking = [
+        a.detach().requires_grad_(not is_once and key in case.differentiable)
+        if isinstance(a, torch.Tensor)
+        else a
+        for a, key in zip(arguments, [*case.arrays, *[""] * len(arguments)], strict=False)
+    ]
+    tests = QUICK if layout != "strided" else (*QUICK, "test_aot_dispatch_dynamic")
+    torch.library.opcheck(operator, tuple(asking), test_utils=tests)
+
+
+def test_every_operator_is_checked() -> None:
+    found = {recorded(case_of(name, "contiguous"), "contiguous")[0] for name in CALLS}
+    assert {f._schema.name.removeprefix("cudml::") for f in found} == set(SCHEMAS)
+
+
+def test_schemas_are_as_programs_have_stored_them() -> None:
+    """As PyTorch prints them: a change would make exported programs unreadable."""
+    windows = (
+        "int[] window_size, int[] strides, int[] start_padding, int[] end_padding, int[] dilations"
+    )
+    shown = {name: str(getattr(torch.ops.cudml, name).default._schema) for name in SCHEMAS}
+    assert shown["max_pooling"] == (
+        f"cudml::max_pooling(Tensor x, {windows}, SymInt[] output_sizes) -> Tensor"
+    )
+    assert shown["lp_pooling_grad"] == (
+        f"cudml::lp_pooling_grad(Tensor x, Tensor y, Tensor grad, {windows}, int p) -> Tensor"
+    )
+    assert shown["padding"] == (
+        "cudml::padding(Tensor x, SymInt[] start_padding, SymInt[] end_padding, str mode, "
+        "Scalar value) -> Tensor"
+    )
+    assert shown["mean_variance_normalization_grad"] == (
+        "cudml::mean_variance_normalization_grad(Tensor x, Tensor grad, Tensor? scale, "
+        "Tensor? bias, int[] axes, bool use_mean, bool use_variance, float epsilon, "
+        "str activation, float[] parameters, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
+    )
+    assert shown["normalization_statistics"] == (
+        "cudml::normalization_statistics(Tensor x, int[] axes, bool use_mean, ScalarType dtype)"
+        " -> (Tensor, Tensor, Tensor)"
+    )
+
+
+def test_meta_tensors_have_shapes_alone() -> None:
+    x = torch.empty(2, 3, 5, 7, device="meta")
+    ones = [[1, 1]] * 2
+    y, indices = torch.ops.cudml.max_pooling_with_indices(
+        x, [2, 2], *ones[:1], [0, 0], [0, 0], ones[1], [4, 6]
+    )
+    assert y.device.type == "meta" and y.shape == indices.shape == (2, 3, 4, 6)
+    assert cudml.torch._results.format_of(x) is torch.contiguous_format

@@ -1,0 +1,253 @@
+"""The functions on tensors: the bits of `cudml`'s own calls, for values and for gradients."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from array_support import child_says
+from harness import data, refused
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import cudml  # noqa: E402
+import cudml.torch  # noqa: E402
+import torch_support as ts  # noqa: E402
+
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+FORWARD, BACKWARD = tuple(ts.forward()), tuple(ts.backward())
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
+
+@pytest.mark.decision("D-GRAD-33")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", FORWARD)
+def test_values_and_gradients_have_the_bits_of_cudml(name: str, dtype: str) -> None:
+    case = ts.forward(dtype)[name]
+    want = ts.listed(case.on_arrays())
+    plain = ts.listed(case.on(*case.tensors().values()))
+    tensors = case.tensors(requires_grad=True)
+    recorded = ts.listed(case.on(*tensors.values()))
+    for results in (plain, recorded):
+        assert len(results) == len(want)
+        assert all(ts.equal(*pair) for pair in zip(results, want, strict=True))
+    g = data(want[0].shape, dtype, 11)
+    recorded[0].backward(ts.tensor(g))
+    gradients = case.grads(want[0], g)
+    for key, gradient in zip(case.differentiable, gradients, strict=True):
+        assert ts.equal(tensors[key].grad, gradient), key
+        assert tensors[key].grad.dtype == tensors[key].dtype
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_the_gradients_themselves_are_functions(name: str) -> None:
+    case = ts.backward()[name]
+    want = ts.listed(case.on_arrays())
+    got = ts.listed(case.on(*case.tensors().values()))
+    assert len(got) == len(want) and all(ts.equal(*pair) for pair in zip(got, want, strict=True))
+    through = ts.listed(case.on(*case.tensors(requires_grad=True).values()))
+    assert all(ts.equal(*pair) for pair in zip(through, want, strict=True))
+
+
+@pytest.mark.decision("D-GRAD-38")
+@pytest.mark.parametrize("layout", ts.LAYOUTS)
+@pytest.mark.parametrize("name", FORWARD + BACKWARD)
+def test_memory_formats_are_those_of_fake_tensors(name: str, layout: str) -> None:
+    """Strides agree between the short way, the operator, and the operator on fake tensors."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    case = {**ts.forward(), **ts.backward()}[name]
+    tensors = [ts.LAYOUTS[layout](t) for t in case.tensors().values()]
+    short = ts.listed(case.on(*tensors))
+    asking = [t.requires_grad_() if t.is_floating_point() else t for t in map(copied, tensors)]
+    recorded = ts.listed(case.on(*asking))
+    with FakeTensorMode() as mode:
+        fake = ts.listed(case.on(*(mode.from_tensor(t) for t in tensors)))
+    for own, through, without in zip(short, recorded, fake, strict=True):
+        assert own.shape == through.shape == without.shape
+        assert own.dtype == through.dtype == without.dtype
+        assert own.stride() == through.stride() == without.stride()
+    if layout == "channels_last" and short[0].shape == tensors[0].shape:
+        assert short[0].is_contiguous(memory_format=torch.channels_last)
+
+
+def copied(t: Any) -> Any:
+    """A leaf with the same strides, those of 0 among them."""
+    return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t) if 0 not in t.stride() \
+        else t[:1].clone().expand(t.shape).detach()  # fmt: skip
+
+
+def test_pooled_channels_last_stays_so() -> None:
+    x = torch.rand(2, 3, 5, 7).contiguous(memory_format=torch.channels_last)
+    one_channel = torch.rand(2, 1, 5, 7)  # is both; taken as row-major
+    for t in (x, x.clone().requires_grad_()):
+        y, indices = cudml.torch.max_pooling(t, 2, return_indices=True)
+        for result in (y, indices, cudml.torch.padding(t, 1, 2)):
+            assert result.is_contiguous(memory_format=torch.channels_last)
+            assert not result.is_contiguous()
+    assert cudml.torch.average_pooling(one_channel, 2).stride() == (24, 24, 6, 1)
+    volume = torch.rand(2, 3, 4, 5, 6).contiguous(memory_format=torch.channels_last_3d)
+    y = cudml.torch.lp_pooling(volume, 2)
+    assert y.is_contiguous(memory_format=torch.channels_last_3d)
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 3), (0, 2, 3), (1,), (-1,)])
+def test_pooled_axes(axes: tuple[int, ...]) -> None:
+    """Whatever dimensions are pooled: values, indices, gradients, fake shapes."""
+    x = data((4, 5, 6, 3), "float32", 3)
+    window = (2, 3, 2)[: len(axes)]
+    want, positions = cudml.max_pooling(
+        x, window, axes=axes, start_padding=1, return_indices=True, index_dtype="int64"
+    )
+    g = data(want.shape, "float32", 4)
+    gradient = cudml.max_pooling_grad(x, g, window, 1, 1, axes=axes)
+    t = ts.tensor(x).requires_grad_()
+    y, indices = cudml.torch.max_pooling(t, window, start_padding=1, axes=axes, return_indices=True)
+    y.backward(ts.tensor(g))
+    assert ts.equal(y, want) and ts.equal(indices, positions) and ts.equal(t.grad, gradient)
+    flat = ts.tensor(g).requires_grad_()
+    again = cudml.torch.max_pooling_grad(t.detach(), flat, window, 1, 1, axes=axes)
+    mean = cudml.torch.average_pooling_grad(flat, x.shape, window, 1, 1, axes=axes)
+    assert ts.equal(again, gradient)
+    assert ts.equal(mean, cudml.average_pooling_grad(g, x.shape, window, 1, 1, axes=axes))
+    norm = cudml.torch.lp_pooling(t, window, axes=axes, output_sizes="ceil", strides=2)
+    assert ts.equal(norm, cudml.lp_pooling(x, window, axes=axes, output_sizes="ceil", strides=2))
+
+
+def test_windows_without_elements_and_types_of_indices() -> None:
+    x = torch.rand(2, 3, 4)
+    for t in (x, x.clone().requires_grad_()):
+        for dtype in ("int64", torch.int64, "uint32", torch.uint32, np.uint64, torch.uint64):
+            y, indices = cudml.torch.max_pooling(
+                t, 2, 3, 2, 0, return_indices=True, index_dtype=dtype
+            )
+            name = str(indices.dtype).removeprefix("torch.")
+            _, want = cudml.max_pooling(
+                x.numpy(), 2, 3, 2, 0, return_indices=True, index_dtype=name
+            )
+            assert ts.equal(indices, want) and not indices.requires_grad
+            assert (y[..., 0] == -torch.inf).all() and name in str(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
+def test_integers_are_pooled_and_padded_without_a_gradient(dtype: str) -> None:
+    x = data((2, 3, 5), dtype, 3)
+    t = ts.tensor(x)
+    assert ts.equal(cudml.torch.max_pooling(t, 2), cudml.max_pooling(x, 2))
+    y = cudml.torch.padding(t, 1, 2, value=7)
+    assert ts.equal(y, cudml.padding(x, 1, 2, value=7)) and not y.requires_grad
+    op = torch.ops.cudml.padding.default
+    assert ts.equal(op(t, [1] * 3, [2] * 3, "constant", 7), cudml.padding(x, 1, 2, value=7))
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_mode_for_each_dimension(asks: bool) -> None:
+    """D-PAD-14 out of operators of one mode: the constant wins, the others do not mix."""
+    x = data((2, 3, 4, 3), "float64", 5)
+    t = ts.tensor(x).requires_grad_(asks)
+    modes = ["reflection", "constant", "wrap", "edge"]
+    pads = ((1, 2, 5, 1), (2, 1, 3, 0))
+    want = cudml.padding(x, *pads, mode=modes, value=3)
+    y = cudml.torch.padding(t, *pads, mode=modes, value=3)
+    assert ts.equal(y, want)
+    if asks:
+        g = data(want.shape, "float64", 6)
+        y.backward(ts.tensor(g))
+        bumped = [cudml.padding(np.eye(x.size)[i].reshape(x.shape), *pads, mode=modes)
+                  for i in range(x.size)]  # fmt: skip
+        want_grad = np.array([(b * g).sum() for b in bumped]).reshape(x.shape)
+        assert np.allclose(t.grad.numpy(), want_grad, rtol=1e-14, atol=1e-14)
+
+
+def test_exact_pad_values() -> None:
+    x = torch.zeros(1, dtype=torch.int64)
+    for t in (x, torch.zeros(2, dtype=torch.int64)[::2]):
+        for value in (2**63 - 1, -(2**63), 2**53 + 1):
+            assert cudml.torch.padding(t, 1, 0, value=value)[0].item() == value
+    op = torch.ops.cudml.padding.default
+    assert op(x, [1], [0], "constant", 2**53 + 1)[0].item() == 2**53 + 1
+
+
+def test_merged_statistics() -> None:
+    """ST5 and the partition of a whole (18.3); differentiable where a part is empty."""
+    triple = lambda *values: [torch.tensor([float(v)], dtype=torch.float64) for v in values]  # noqa: E731
+    merge = cudml.torch.merge_statistics
+    examples = {
+        ((2, 1.5, 0.5), (2, 3.5, 0.5)): (4, 2.5, 5),
+        ((3, 2, 2), (1, 10, 0)): (4, 4, 50),
+        ((0, 0, 0), (3, 7, 2)): (3, 7, 2),
+        ((3, 7, 2), (0, 0, 0)): (3, 7, 2),
+        ((0, 0, 0), (0, 0, 0)): (0, 0, 0),
+    }
+    for (a, b), want in examples.items():
+        assert [t.item() for t in merge(triple(*a), triple(*b))] == list(want)
+    count, mean, m2 = merge(triple(2, 1, 1), triple(2, np.inf, np.nan))
+    assert (count.item(), mean.item()) == (4, np.inf) and m2.isnan().all()
+    parts = [[t.requires_grad_() for t in triple(0, 0, 0)] for _ in range(2)]
+    sum(t.sum() for t in merge(*parts)).backward()
+    assert all(t.grad.isfinite().all() for part in parts for t in part)
+    whole = torch.arange(12.0).reshape(2, 6)
+    stats = [cudml.torch.normalization_statistics(p, axes=1) for p in whole.split([4, 2], 1)]
+    together = cudml.torch.normalization_statistics(whole, axes=1)
+    for got, want in zip(merge(*stats), together, strict=True):
+        assert torch.allclose(got, want, rtol=1e-15)
+
+
+def test_importing_cudml_leaves_torch_alone() -> None:
+    assert child_says("import sys, cudml; print('torch' in sys.modules)") == "False"
+    says = (
+        "import sys, types\n"
+        "sys.modules['torch'] = types.ModuleType('torch')\n"
+        "sys.modules['torch'].__version__ = '2.3.1'\n"
+        "try: import cudml.torch\n"
+        "except ImportError as error: print(error)\n"
+    )
+    assert child_says(says) == "cudml.torch needs PyTorch 2.4 or later; this one is 2.3.1"
+    assert "cudml.torch" in sys.modules
+
+
+@pytest.mark.decision("D-GRAD-37")
+def test_autocast_leaves_types_as_they_are() -> None:
+    x = torch.rand(2, 4, 6).half()
+    scale = torch.rand(1, 1, 6)
+    want = cudml.torch.mean_variance_normalization(x, scale, axes=2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for asks in (False, True):
+            for t in (x, x.float()):
+                y = cudml.torch.mean_variance_normalization(
+                    t.clone().requires_grad_(asks), scale, axes=2
+                )
+                assert y.dtype == t.dtype
+    assert want.dtype == torch.float16
+
+
+@pytest.mark.decision("D-GRAD-39")
+@pytest.mark.parametrize("name", FORWARD)
+def test_deterministic_algorithms_are_all_there_are(name: str) -> None:
+    case = ts.forward()[name]
+    torch.use_deterministic_algorithms(True)
+    try:
+        runs = []
+        for _ in range(3):
+            tensors = case.tensors(requires_grad=True)
+            y = ts.listed(case.on(*tensors.values()))[0]
+            y.sum().backward()
+            runs.append([y, *(tensors[key].grad for key in case.differentiable)])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for other in runs[1:]:
+        assert all(ts.equal(*pair) for pair in zip(runs[0], other, strict=True))
+
+
+def test_traced_programs_hold_an_operator_or_are_refused() -> None:
+    """Never are results of one call taken for those of every call."""
+    x, other = torch.rand(1, 2, 4, 4), torch.rand(1, 2, 4, 4)
+    normalized = lambda t: cudml.torch.mean_variance_normalization(t, axes=3)  # noqa: E731
+    program = torch.jit.trace(normalized, x)
+    assert "cudml::mean_variance_normalization" in str(program.graph)
+    assert torch.equal(program(other), normalized(other))
+    with refused(RuntimeError, "cudml::average_pooling: torch.jit.trace cannot hold it"):
+        torch.jit.trace(lambda t: cudml.torch.average_pooling(t, 2), x)
