@@ -143,7 +143,7 @@ bool is_tracked(py::handle object) {
 
 /// Refuses what the array's library knows cannot be taken.
 void refuse_unfit(const Argument& at, py::handle object) {
-  const std::string why = reason_to_refuse(object);
+  const std::string why = reason_to_refuse(at.call.op, object);
   at.require(why.empty(), why);
 }
 

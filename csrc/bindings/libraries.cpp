@@ -33,7 +33,9 @@ std::string library_name(py::handle array) {
   return array ? utf8(function("name_of")(array)) : "numpy";
 }
 
-std::string reason_to_refuse(py::handle array) { return utf8(function("reason_to_refuse")(array)); }
+std::string reason_to_refuse(const char* op, py::handle array) {
+  return utf8(function("reason_to_refuse")(op, array));
+}
 
 void tell_written(py::handle array) {
   static PyTypeObject* known = nullptr;  // the type that asked last; it is kept alive

@@ -15,7 +15,7 @@ namespace cudml::bindings {
 std::string library_name(py::handle array);
 
 /// Why the library of an array knows that it cannot be taken, empty where it knows of nothing.
-std::string reason_to_refuse(py::handle array);
+std::string reason_to_refuse(const char* op, py::handle array);
 
 /// Tells the library of an output that it is written, where it wants to know.
 void tell_written(py::handle array);

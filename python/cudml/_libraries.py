@@ -34,7 +34,7 @@ class Library:
     stream, as an object to be dropped when the work is enqueued, and its address.
     ``used_on(array, device, stream)`` says that work on a stream which is not the current one uses
     an array's memory, so that it is not handed out before that is done.
-    ``reason_to_refuse(array)`` says why an array cannot be taken, or nothing.
+    ``reason_to_refuse(op, array)`` says why an operator cannot take an array, or nothing.
     ``written()`` gives what is to be called with each output that is about to be written.
     ``is_immutable`` says that nobody may write into its arrays, even where they are exported so.
     ``is_row_major`` says that its arrays have no other order in memory.
@@ -46,7 +46,7 @@ class Library:
     import_memory: Callable[[Any], Any] | None = None
     scratch: Callable[[Any, int, int, int], tuple[Any, int]] | None = None
     used_on: Callable[[Any, int, int], None] | None = None
-    reason_to_refuse: Callable[[Any], str] | None = None
+    reason_to_refuse: Callable[[str, Any], str] | None = None
     written: Callable[[], Callable[[Any], None]] | None = None
     is_immutable: bool = False
     is_row_major: bool = False
@@ -76,12 +76,12 @@ def find(array: Any) -> Library | None:
     return _registry.get(name_of(array))
 
 
-def reason_to_refuse(array: Any) -> str:
+def reason_to_refuse(op: str, array: Any) -> str:
     """Why an array's library knows that the array cannot be taken; empty where it knows nothing."""
     library = find(array)
     if library is None or library.reason_to_refuse is None:
         return ""
-    return library.reason_to_refuse(array)
+    return library.reason_to_refuse(op, array)
 
 
 def written_hook(array: Any) -> Callable[[Any], None] | None:
@@ -273,7 +273,7 @@ def _torch_device(device: int) -> contextlib.AbstractContextManager[Any]:
     return context
 
 
-def _torch_reason(tensor: Any) -> str:
+def _torch_reason(op: str, tensor: Any) -> str:
     """What no protocol says of a tensor and would make results wrong without a word."""
     torch = sys.modules["torch"]
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
@@ -282,7 +282,8 @@ def _torch_reason(tensor: Any) -> str:
             "functionalize); call outside of it"
         )
     if tensor.requires_grad and torch.is_grad_enabled():
-        return "requires a gradient; pass its detach(), or call under torch.no_grad()"
+        way = f"use cudml.torch.{op}, " if op.islower() else ""  # a descriptor's name is not
+        return f"requires a gradient; {way}pass its detach(), or call under torch.no_grad()"
     if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
         return (
             "has a tangent of forward-mode differentiation; pass the primal that "

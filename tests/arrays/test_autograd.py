@@ -99,11 +99,12 @@ TAPES: dict[str, Callable[[], Any]] = {
 def test_what_autograd_records_is_refused_while_it_records(kind: str) -> None:
     t, want = TAPES[kind](), cudml.max_pooling(X, 2, 2)
     run, _, _ = described("MaxPooling")
-    words = "requires a gradient; pass its detach(), or call under torch.no_grad()"
-    with refused(BufferError, f"max_pooling: InputTensor (x) {words}"):
+    words = "pass its detach(), or call under torch.no_grad()"
+    way = "requires a gradient; use cudml.torch.max_pooling, "
+    with refused(BufferError, f"max_pooling: InputTensor (x) {way}{words}"):
         _operators.max_pooling(t, 2, 2)
     wide = torch.nn.Parameter(torch.rand(tuple(desc_of("MaxPooling").InputTensor.Sizes)))
-    with refused(BufferError, f"MAX_POOLING: InputTensor (inputs[0]) {words}"):
+    with refused(BufferError, f"MAX_POOLING: InputTensor (inputs[0]) requires a gradient; {words}"):
         run(wide)
     for mode in (torch.no_grad(), torch.inference_mode()):
         with mode:
