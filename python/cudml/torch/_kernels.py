@@ -57,7 +57,7 @@ def _lp_pooling_grad(x: Tensor, y: Tensor, grad: Tensor, *arguments: Any) -> Ten
     return cudml.lp_pooling_grad(x, y, grad, *windows, p=p, out=torch.empty_like(x))
 
 
-def _padding(x: Tensor, start: Ints, end: Ints, mode: str, value: Any) -> Tensor:
+def _padding(x: Tensor, start: Ints, end: Ints, mode: Any, value: Any) -> Tensor:
     out = RESULTS["padding"](x, start, end)
     cudml.padding(x, start, end, mode=mode, value=value, out=out)
     return out

@@ -115,9 +115,18 @@ def mean_variance_normalization_grad(
     if is_plain(x, grad, *given.values()):
         mask = chosen(op, outputs)
         out = present(masked((x, scale, bias), mask, x), (x, scale, bias), mask)
-        flags = {"use_mean": use_mean, "use_variance": use_variance}
-        options = {"axes": axes, "epsilon": epsilon, "activation": activation, **flags, **given}
-        return cudml.mean_variance_normalization_grad(x, grad, **options, outputs=outputs, out=out)
+        return cudml.mean_variance_normalization_grad(
+            x,
+            grad,
+            **given,
+            axes=axes,
+            use_mean=use_mean,
+            use_variance=use_variance,
+            epsilon=epsilon,
+            activation=activation,
+            outputs=outputs,
+            out=out,
+        )
     check_tensors(op, *optional, x=x, grad=grad, **given)
     mask = chosen(op, outputs)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))

@@ -72,14 +72,8 @@ def max_pooling(
     """
     geometry = (window_size, strides, start_padding, end_padding, dilations)
     if is_plain(x) and keeps_order(x):
-        return cudml.max_pooling(
-            x,
-            *geometry,
-            return_indices=return_indices,  # type: ignore[call-overload]
-            index_dtype=index_dtype,
-            output_sizes=output_sizes,
-            axes=axes,
-        )
+        options: dict[str, Any] = {"return_indices": return_indices, "index_dtype": index_dtype}
+        return cudml.max_pooling(x, *geometry, **options, output_sizes=output_sizes, axes=axes)
     op = "max_pooling"
     check_tensors(op, x=x)
     windows = Windows.of(op, x.dim(), axes, *geometry)

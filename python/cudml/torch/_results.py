@@ -6,7 +6,6 @@ that both have the same strides. A function takes its operator's arguments.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -101,7 +100,10 @@ def groups(x: Tensor, axes: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 def count_of(x: Tensor, axes: Sequence[int]) -> Any:
     """The elements of a group."""
-    return math.prod(x.shape[axis] for axis in axes)
+    count: Any = 1
+    for axis in axes:
+        count = count * x.shape[axis]
+    return count
 
 
 def _statistics(x: Tensor, axes: Sequence[int], use_mean: bool, dtype: torch.dtype) -> Triple:

@@ -1,0 +1,183 @@
+"""Calls that are refused: the message names operator, argument, value and what is permitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import refused
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import cudml  # noqa: E402
+import cudml.torch as ct  # noqa: E402
+import torch_support as ts  # noqa: E402
+
+
+def x(*shape: int, asks: bool = True) -> Any:
+    """A tensor that asks for a gradient, so that the call takes the registered operator."""
+    return torch.rand(shape or (2, 3, 5, 7)).requires_grad_(asks)
+
+
+VALUES: dict[str, tuple[Callable[[], Any], str]] = {
+    "rank": (lambda: ct.max_pooling(x(2, 3), 2), "max_pooling: InputTensor.DimensionCount is 2"),
+    "window": (lambda: ct.lp_pooling(x(), 0), "lp_pooling: WindowSize[0] is 0; it must be between"),
+    "entries": (lambda: ct.max_pooling(x(), (1, 2, 3)), "max_pooling: WindowSize has 3 entries"),
+    "extent": (lambda: ct.average_pooling(x(), 6), "average_pooling: WindowSize[0] is 6 with"),
+    "sizes": (
+        lambda: ct.average_pooling(x(), 2, output_sizes=(1, 2, 3)),
+        "average_pooling: OutputTensor.Sizes has 3 entries",
+    ),
+    "rule": (lambda: ct.max_pooling(x(), 2, output_sizes="floor"), "output_sizes is 'floor'"),
+    "size": (lambda: ct.max_pooling(x(), 2, output_sizes=(4, 9)), "max_pooling: OutputTensor"),
+    "p": (lambda: ct.lp_pooling(x(), 2, p=0), "lp_pooling: P is 0; it must be between 1 and"),
+    "axes": (lambda: ct.max_pooling(x(), 2, axes=(3, 2)), "max_pooling: Axes is (3, 2)"),
+    "axis": (lambda: ct.max_pooling(x(), 2, axes=4), "Axes[0] is 4; it must be between -4 and 3"),
+    "axis twice": (
+        lambda: ct.mean_variance_normalization(x(), axes=(1, -3)),
+        "mean_variance_normalization: Axes names dimension 1 twice",
+    ),
+    "mode": (lambda: ct.padding(x(), 1, 1, mode="reflect"), 'PaddingMode is "reflect"; it must be'),
+    "modes": (lambda: ct.padding(x(), 1, 1, mode=["edge"]), "padding: mode has 1 entries"),
+    "pad": (lambda: ct.padding(x(), -1, 1), "padding: StartPadding[0] is -1; it must be between 0"),
+    "value": (
+        lambda: ct.padding(torch.zeros(2, dtype=torch.uint64), 1, 1, value=2**63),
+        "padding: PaddingValue is 9223372036854775808; as an int it must be between",
+    ),
+    "activation": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, activation="silly"),
+        'FusedActivation is "silly"; it must be one of identity',
+    ),
+    "parameter": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, activation=("elu", {"beta": 1})),
+        "FusedActivation.beta does not exist; elu has the parameters alpha",
+    ),
+    "no default": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, activation=("linear", {"alpha": 1})),
+        "FusedActivation.beta is missing",
+    ),
+    "epsilon": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, epsilon=-1),
+        "mean_variance_normalization: Epsilon is -1",
+    ),
+    "scale": (
+        lambda: ct.mean_variance_normalization(x(), x(2, 3, 5, 6), axes=1),
+        "mean_variance_normalization: ScaleTensor",
+    ),
+    "outputs": (
+        lambda: ct.mean_variance_normalization_grad(x(), x(), axes=1, outputs=("x", "x")),
+        "mean_variance_normalization_grad: outputs is ('x', 'x'); it must name some of",
+    ),
+    "statistic": (
+        lambda: ct.mean_variance_normalization_grad(x(), x(), axes=1, mean=x(2, 1, 5, 7)),
+        "Variance is absent",
+    ),
+    "count": (
+        lambda: ct.normalize_grad(x(), x(), None, None, count=x(1, 1, 1, 1)),
+        "normalize_grad: count is given without sums",
+    ),
+    "unpooled": (lambda: ct.max_unpooling(x(), x().long(), (2, 3)), "max_unpooling: OutputTensor"),
+    "merge": (
+        lambda: ct.merge_statistics([x(2)] * 3, [x(2), x(3), x(2)]),
+        "merge_statistics: b.Mean.Sizes are (3,); they must be (2,)",
+    ),
+}
+TYPES: dict[str, tuple[Callable[[], Any], str]] = {
+    "array": (
+        lambda: ct.max_pooling(np.zeros((1, 1, 3), np.float32), 2),
+        "max_pooling: x is a ndarray; it must be a torch.Tensor",
+    ),
+    "no scale": (
+        lambda: ct.mean_variance_normalization(x(), 1.5, axes=1),
+        "mean_variance_normalization: scale is a float; it must be a torch.Tensor",
+    ),
+    "geometry": (lambda: ct.max_pooling(x(), 2.5), "WindowSize[0] is 2.5 (float); it must be an"),
+    "bool": (lambda: ct.max_pooling(x(), True), "WindowSize[0] is True (bool); it must be an int"),
+    "flag": (lambda: ct.average_pooling(x(), 2, include_padding=1), "IncludePadding is 1"),
+    "index": (
+        lambda: ct.max_pooling(x(), 2, return_indices=True, index_dtype="int32"),
+        "max_pooling: index_dtype is 'int32'; it must be uint32, uint64 or int64",
+    ),
+    "mode": (lambda: ct.padding(x(), 1, 1, mode=3), "padding: PaddingMode is 3; it must be a"),
+    "value": (lambda: ct.padding(x(), 1, 1, value="0"), "padding: PaddingValue is '0'"),
+    "dtype": (
+        lambda: ct.normalization_statistics(x(), axes=1, dtype="float16"),
+        "normalization_statistics: DataType is 'float16'; it must be",
+    ),
+    "outputs": (
+        lambda: ct.normalize_grad(x(), x(), None, None, outputs="x"),
+        "normalize_grad: outputs is 'x'; it must be a sequence of names",
+    ),
+    "triple": (lambda: ct.merge_statistics(x(2), [x(2)] * 3), "merge_statistics: a must be"),
+    "halves": (
+        lambda: ct.merge_statistics([x(2).half()] * 3, [x(2)] * 3),
+        "merge_statistics: a.Count.DataType is torch.float16",
+    ),
+    "sums": (
+        lambda: ct.normalize_grad(x(), x(), None, None, count=x(1), sums=x(2)),
+        "normalize_grad: sums is a Tensor; it must be a tuple of two",
+    ),
+    "complex": (lambda: ct.average_pooling(x().to(torch.complex64), 2), "average_pooling: "),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values(name: str) -> None:
+    call, words = VALUES[name]
+    with refused(ValueError, words):
+        call()
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types(name: str) -> None:
+    call, words = TYPES[name]
+    with refused(TypeError, words):
+        call()
+
+
+@pytest.mark.parametrize("name", [*ts.forward(), *ts.backward()])
+def test_other_devices_are_refused(name: str) -> None:
+    case = {**ts.forward(), **ts.backward()}[name]
+    given = case.tensors()
+    for key in given:
+        tensors = {**given, key: given[key].to("meta")}
+        with refused(ValueError, f"{case.op}: ", "the device meta; it must be on cpu"):
+            case.on(*tensors.values())
+        with refused(ValueError, "the device meta"):
+            case.on(*(t.to("meta") for t in given.values()))
+
+
+def test_refusals_of_the_short_way_are_those_of_cudml() -> None:
+    with refused(ValueError, "max_pooling: WindowSize[0] is 0"):
+        ct.max_pooling(x(asks=False), 0)
+    with refused(TypeError, "mean_variance_normalization: ScaleTensor"):
+        ct.mean_variance_normalization(x(asks=False), x().double().detach(), axes=1)
+
+
+def test_subclasses_take_the_registered_operator() -> None:
+    """One that overrides what operators do sees the call."""
+    seen = []
+
+    class Watching(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(str(func))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    given = torch.rand(1, 2, 4)
+    y = ct.max_pooling(given.as_subclass(Watching), 2)
+    assert isinstance(y, Watching) and any("cudml" in name for name in seen)
+    assert torch.equal(y.as_subclass(torch.Tensor), ct.max_pooling(given, 2))
+    assert type(ct.max_pooling(torch.nn.Parameter(given, requires_grad=False), 2)) is torch.Tensor
+
+
+def test_views_that_are_negated_in_passing() -> None:
+    given = torch.rand(1, 2, 4, dtype=torch.complex64).conj().imag
+    assert given.is_neg()
+    want = cudml.max_pooling(given.resolve_neg().numpy(), 2)
+    assert ts.equal(ct.max_pooling(given, 2), want)
