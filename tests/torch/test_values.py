@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import sys
 from typing import Any
 
@@ -196,6 +198,42 @@ def test_merged_statistics() -> None:
         assert torch.allclose(got, want, rtol=1e-15)
 
 
+def test_merged_statistics_have_the_bits_of_cudml() -> None:
+    for dtype in ("float32", "float64"):
+        a, b = ([abs(data((3, 5), dtype, s)) for s in seeds] for seeds in ((1, 2, 3), (4, 5, 6)))
+        a[0][0], b[0][1] = 0, 0
+        want = cudml.merge_statistics(a, b)
+        got = cudml.torch.merge_statistics([ts.tensor(t) for t in a], [ts.tensor(t) for t in b])
+        assert all(ts.equal(*pair) for pair in zip(got, want, strict=True))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("flags", [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last", "transposed"])
+def test_statistics_beside_a_result(dtype: str, flags: tuple[bool, bool], layout: str) -> None:
+    """Of the short way cudml's bits; where autograd records they are those of the first phase."""
+    x = data((2, 3, 5, 7), dtype, 3)
+    t = ts.LAYOUTS[layout](ts.tensor(x))
+    options = {"axes": (1, 3), "use_mean": flags[0], "use_variance": flags[1]}
+    alone = cudml.torch.mean_variance_normalization(t, **options)
+    y, *statistics = cudml.torch.mean_variance_normalization(t, **options, return_statistics=True)
+    assert ts.equal(y, alone) and y.stride() == alone.stride()
+    leaf = t.clone().requires_grad_()
+    again, *recorded = cudml.torch.mean_variance_normalization(
+        leaf, **options, return_statistics=True
+    )
+    assert ts.equal(again, alone)
+    _, *want = cudml.mean_variance_normalization(x, **options, return_statistics=True)
+    for used, own, other, of_numpy in zip(flags, statistics, recorded, want, strict=True):
+        assert (own is None) == (other is None) == (not used)
+        if used:
+            assert own.shape == other.shape == (2, 1, 5, 1) and own.dtype == other.dtype
+            assert layout != "contiguous" or ts.equal(own, of_numpy)
+            assert torch.allclose(own, other, rtol=1e-5)
+    with refused(RuntimeError, "normalization_statistics: not differentiable"):
+        next(t for t in recorded if t is not None).sum().backward()
+
+
 def test_importing_cudml_leaves_torch_alone() -> None:
     assert child_says("import sys, cudml; print('torch' in sys.modules)") == "False"
     says = (
@@ -251,3 +289,23 @@ def test_traced_programs_hold_an_operator_or_are_refused() -> None:
     assert torch.equal(program(other), normalized(other))
     with refused(RuntimeError, "cudml::average_pooling: torch.jit.trace cannot hold it"):
         torch.jit.trace(lambda t: cudml.torch.average_pooling(t, 2), x)
+
+
+@pytest.mark.parametrize("name", cudml.torch.__all__)
+def test_every_function_has_an_example_that_runs(name: str) -> None:
+    function = getattr(cudml.torch, name)
+    found = doctest.DocTestFinder(recurse=False).find(function, name, module=cudml.torch)
+    (example,) = [test for test in found if test.examples]
+    outcome = doctest.DocTestRunner().run(example)
+    assert outcome.attempted >= 2 and not outcome.failed
+
+
+@pytest.mark.parametrize("name", cudml.torch.__all__)
+def test_arguments_are_those_of_cudml(name: str) -> None:
+    """But for `out` and `stream`, and the type of indices."""
+    own, like = (inspect.signature(getattr(m, name)).parameters for m in (cudml.torch, cudml))
+    assert list(own) == [p for p in like if p not in ("out", "stream")]
+    for parameter, mine in own.items():
+        assert mine.kind == like[parameter].kind
+        want = "int64" if parameter == "index_dtype" else like[parameter].default
+        assert mine.default == want

@@ -63,7 +63,7 @@ def _padding(x: Tensor, start: Ints, end: Ints, mode: Any, value: Any) -> Tensor
     return out
 
 
-def _padding_grad(grad: Tensor, sizes: Ints, start: Ints, end: Ints, mode: str) -> Tensor:
+def _padding_grad(grad: Tensor, sizes: Ints, start: Ints, end: Ints, mode: Any) -> Tensor:
     out = RESULTS["padding_grad"](grad, sizes)
     cudml.padding_grad(grad, sizes, start, end, mode=mode, out=out)
     return out
@@ -138,8 +138,7 @@ def _normalization_statistics(
     x: Tensor, axes: Sequence[int], use_mean: bool, dtype: torch.dtype
 ) -> Triple:
     out: Triple = RESULTS["normalization_statistics"](x, axes, use_mean, dtype)
-    name = str(dtype).removeprefix("torch.")
-    cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=name, out=out)
+    cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype, out=out)
     return out
 
 
@@ -197,13 +196,14 @@ def _normalize_grad(
     given = (mean, variance, scale, bias)
     out: Triple = RESULTS["normalize_grad"](x, grad, *given, output_mask)
     chosen = _chosen(out, (x, scale, bias), output_mask)
+    sums: Any = None if sum_w is None and sum_wz is None else (sum_w, sum_wz)
     if chosen["outputs"]:
         cudml.normalize_grad(
             x,
             grad,
             *given,
             count=count,
-            sums=None if sum_w is None and sum_wz is None else (sum_w, sum_wz),
+            sums=sums,
             epsilon=epsilon,
             activation=decode(activation, parameters),
             **chosen,

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 import cudml
-from cudml._typing import ActivationLike, Axes, Number
+from cudml._typing import ActivationLike, Axes, GradientName, Number
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag
 from cudml.torch._dispatch import call, check_tensors, is_plain
 from cudml.torch._results import count_of, keeps_order, masked
 
-OUTPUTS = ("x", "scale", "bias")
+OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
+@overload
 def mean_variance_normalization(
     x: Tensor,
     scale: Tensor | None = None,
@@ -29,8 +30,36 @@ def mean_variance_normalization(
     use_variance: bool = True,
     epsilon: Number = 1e-5,
     activation: ActivationLike | None = None,
-) -> Tensor:
+    return_statistics: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def mean_variance_normalization(
+    x: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    axes: Axes,
+    use_mean: bool = True,
+    use_variance: bool = True,
+    epsilon: Number = 1e-5,
+    activation: ActivationLike | None = None,
+    return_statistics: Literal[True],
+) -> tuple[Tensor, Tensor | None, Tensor | None]: ...
+def mean_variance_normalization(
+    x: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    axes: Axes,
+    use_mean: bool = True,
+    use_variance: bool = True,
+    epsilon: Number = 1e-5,
+    activation: ActivationLike | None = None,
+    return_statistics: bool = False,
+) -> Any:
     """`cudml.mean_variance_normalization` with gradients of x, scale and bias.
+
+    Going back through the statistics is an error; where autograd records they cost a pass over x.
 
     Examples
     --------
@@ -42,7 +71,15 @@ def mean_variance_normalization(
     >>> bias.grad.tolist()
     [[0.0, 0.0, 1.0, 1.0]]
     """
+    op = "mean_variance_normalization"
     if is_plain(x, scale, bias):
+        out = None if keeps_order(x) else torch.empty_like(x)
+        extra: dict[str, Any] = {"out": out}
+        if return_statistics:
+            extra = {
+                "out": None if out is None else (out, None, None),
+                "return_statistics": return_statistics,
+            }
         return cudml.mean_variance_normalization(
             x,
             scale,
@@ -52,14 +89,22 @@ def mean_variance_normalization(
             use_variance=use_variance,
             epsilon=epsilon,
             activation=activation,
-            out=None if keeps_order(x) else torch.empty_like(x),
+            **extra,
         )
-    op = "mean_variance_normalization"
     check_tensors(op, "scale", "bias", x=x, scale=scale, bias=bias)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
-    rest = (axes_of(op, axes, x.dim()), *flags, float(epsilon), *encode(op, activation))
-    y: Tensor = call(op, x, scale, bias, *rest)
-    return y
+    over = axes_of(op, axes, x.dim())
+    y = call(op, x, scale, bias, over, *flags, float(epsilon), *encode(op, activation))
+    if not flag(op, "return_statistics", return_statistics):
+        return y
+    return y, *_statistics(x, over, *flags)
+
+
+def _statistics(x: Tensor, axes: list[int], use_mean: bool, use_variance: bool) -> Any:
+    """The mean and the biased variance, as far as they are in use."""
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    count, mean, m2 = call("normalization_statistics", x, axes, use_mean, torch.float64)
+    return mean.to(kind) if use_mean else None, (m2 / count).to(kind) if use_variance else None
 
 
 def chosen(op: str, outputs: Any) -> list[bool]:
@@ -98,7 +143,7 @@ def mean_variance_normalization_grad(
     activation: ActivationLike | None = None,
     mean: Tensor | None = None,
     variance: Tensor | None = None,
-    outputs: Sequence[str] = OUTPUTS,
+    outputs: Sequence[GradientName] = OUTPUTS,
 ) -> Gradients:
     """`cudml.mean_variance_normalization_grad`; it has no gradient itself.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import cudml
-from cudml._typing import ActivationLike, Axes, Number
+from cudml._typing import ActivationLike, Axes, GradientName, Number, WideDtype
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag
 from cudml.torch._dispatch import call, check_tensors, is_plain
@@ -30,7 +30,7 @@ def _wide(op: str, dtype: Any) -> torch.dtype:
 
 
 def normalization_statistics(
-    x: Tensor, *, axes: Axes, use_mean: bool = True, dtype: Any = "float64"
+    x: Tensor, *, axes: Axes, use_mean: bool = True, dtype: WideDtype = "float64"
 ) -> Triple:
     """`cudml.normalization_statistics`; going back through it is an error.
 
@@ -43,8 +43,7 @@ def normalization_statistics(
     """
     op = "normalization_statistics"
     if is_plain(x) and x.is_contiguous():
-        name = str(dtype).removeprefix("torch.")
-        return cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=name)
+        return cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype)
     check_tensors(op, x=x)
     over, kind = axes_of(op, axes, x.dim()), _wide(op, dtype)
     count = count_of(x, over)
@@ -136,7 +135,7 @@ def normalize_grad_sums(
     axes: Axes,
     epsilon: Number = 1e-5,
     activation: ActivationLike | None = None,
-    dtype: Any = "float64",
+    dtype: WideDtype = "float64",
 ) -> tuple[Tensor, Tensor]:
     """`cudml.normalize_grad_sums`; it has no gradient itself.
 
@@ -168,7 +167,7 @@ def normalize_grad(
     sums: Sequence[Tensor] | None = None,
     epsilon: Number = 1e-5,
     activation: ActivationLike | None = None,
-    outputs: Sequence[str] = OUTPUTS,
+    outputs: Sequence[GradientName] = OUTPUTS,
 ) -> Gradients:
     """`cudml.normalize_grad`; it has no gradient itself.
 
