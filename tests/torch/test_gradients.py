@@ -12,12 +12,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch.autograd import forward_ad, gradcheck, gradgradcheck  # noqa: E402
 
+import cudml  # noqa: E402
 import cudml.torch as ct  # noqa: E402
 import torch_support as ts  # noqa: E402
 
 FORWARD = tuple(ts.forward())
 ONCE = ("lp_pooling", "lp_pooling ceil", "mean_variance_normalization", "normalize")
-SHORT = {"epsilon": 1e-7, "atol": 1e-5, "rtol": 1e-6, "fast_mode": True}
 
 
 def distinct(*shape: int) -> Any:
@@ -44,6 +44,24 @@ def smooth(name: str) -> tuple[Any, list[Any]]:
 def test_finite_differences(name: str) -> None:
     function, tensors = smooth(name)
     assert gradcheck(function, tensors, eps=1e-6, atol=1e-6, rtol=1e-6, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_gradients_of_nothing(name: str) -> None:
+    """N = 0: gradients of x's shape without elements, and sums over nothing that are +0."""
+    case = ts.forward()[name]
+    tensors = {k: t[:0] if t.shape[0] != 1 else t for k, t in case.tensors().items()}
+    if name.startswith("padding"):
+        case.args = ((0, 1, 5, 2), (0, 0, 3, 7))  # none where nothing is
+    if name == "max_unpooling":
+        case.args = ((0, 3, 3, 4),)
+    for key in case.differentiable:
+        tensors[key] = tensors[key].detach().requires_grad_()
+    ts.listed(case.on(*tensors.values()))[0].sum().backward()
+    for key in case.differentiable:
+        gradient = tensors[key].grad
+        assert gradient.shape == tensors[key].shape
+        assert not gradient.abs().sum() and not gradient.signbit().any()
 
 
 @pytest.mark.decision("D-GRAD-34")
@@ -203,3 +221,9 @@ def test_batch_of_gradients() -> None:
     square = lambda v: average(v).square().sum()  # noqa: E731
     hessian = torch.func.jacrev(torch.func.grad(square))(v).reshape(4, 4)
     assert torch.equal(hessian, 2 * jacobian.T @ jacobian)
+
+
+def test_every_canonical_function_is_there() -> None:
+    """Of `cudml`'s operators, each by its own name."""
+    for name in cudml._operators.__all__:
+        assert name in ct.__all__ and callable(getattr(ct, name))
