@@ -20,6 +20,9 @@ if tuple(map(int, re.findall(r"\d+", _torch.__version__)[:2])) < OLDEST:
     )
 
 from cudml.torch import _autograd, _dispatch, _fake, _kernels, _schemas, _transforms, _vmap
+from cudml.torch import functional as functional
+from cudml.torch import nn as nn
+from cudml.torch._convert import convert
 from cudml.torch._normalization import (
     mean_variance_normalization,
     mean_variance_normalization_grad,
@@ -52,6 +55,8 @@ _transforms.register()
 __all__ = [
     "average_pooling",
     "average_pooling_grad",
+    "convert",
+    "functional",
     "lp_pooling",
     "lp_pooling_grad",
     "max_pooling",
@@ -60,6 +65,7 @@ __all__ = [
     "mean_variance_normalization",
     "mean_variance_normalization_grad",
     "merge_statistics",
+    "nn",
     "normalization_statistics",
     "normalize",
     "normalize_grad",

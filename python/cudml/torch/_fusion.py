@@ -1,0 +1,206 @@
+"""Which activations directly follow a normalization, and may be computed by it.
+
+In nn.Sequential the order of the children says so. Elsewhere `torch.fx` traces the module that owns
+the normalization, in training and in evaluation, with all of its children as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from cudml.torch import nn
+
+NORMS = (
+    nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.InstanceNorm1d,
+    nn.InstanceNorm2d, nn.InstanceNorm3d, nn.LayerNorm, nn.RMSNorm,
+)  # fmt: skip
+SELU = {"alpha": 1.6732632423543772848170429916717, "gamma": 1.0507009873554804934193349852946}
+
+# Activations that are the same in torch and in cudml: by class, the name and parameters, or None
+# where a parameter has no counterpart.
+ACTIVATIONS: dict[type, Callable[[Any], Any]] = {
+    torch.nn.ReLU: lambda m: "relu",
+    torch.nn.LeakyReLU: lambda m: ("leaky_relu", {"alpha": m.negative_slope}),
+    torch.nn.Threshold: lambda m: None if m.value else ("thresholded_relu", {"alpha": m.threshold}),
+    torch.nn.ELU: lambda m: ("elu", {"alpha": m.alpha}),
+    torch.nn.CELU: lambda m: ("celu", {"alpha": m.alpha}),
+    torch.nn.SELU: lambda m: ("scaled_elu", SELU),
+    torch.nn.Sigmoid: lambda m: "sigmoid",
+    torch.nn.Hardsigmoid: lambda m: ("hard_sigmoid", {"alpha": 1 / 6, "beta": 0.5}),
+    torch.nn.Tanh: lambda m: "tanh",
+    torch.nn.Softsign: lambda m: "softsign",
+    torch.nn.Softshrink: lambda m: ("shrink", {"bias": m.lambd, "threshold": m.lambd}),
+    torch.nn.Hardshrink: lambda m: ("shrink", {"bias": 0.0, "threshold": m.lambd}),
+    torch.nn.GELU: lambda m: "gelu" if m.approximate == "none" else None,
+    torch.nn.SiLU: lambda m: "swish",
+    torch.nn.Hardswish: lambda m: "hard_swish",
+}
+
+
+@dataclasses.dataclass
+class Pair:
+    """A normalization and the activation after it, which stands at `owner._modules[key]`."""
+
+    norm: Any
+    norm_name: str
+    activation: torch.nn.Module
+    activation_name: str
+    owner: torch.nn.Module
+    key: str
+
+    @property
+    def name(self) -> Any:
+        """The activation as an argument."""
+        return ACTIVATIONS[type(self.activation)](self.activation)
+
+
+class _Calls(fx.Tracer):
+    """A tracer to which every child is one call."""
+
+    def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
+        return True
+
+
+def _hooks(module: torch.nn.Module) -> bool:
+    """Whether somebody listens to what goes through a module."""
+    listed = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, name, None) for name in listed)
+
+
+def _places(model: torch.nn.Module) -> Counter[torch.nn.Module]:
+    """At how many places of the model each module stands."""
+    children = (m._modules.values() for m in model.modules())
+    return Counter(child for listed in children for child in listed if child is not None)
+
+
+def _is_norm(module: Any) -> bool:
+    return type(module) in NORMS and module.activation is None
+
+
+def _is_activation(module: Any) -> bool:
+    return type(module).__module__ == "torch.nn.modules.activation"
+
+
+def _is_sequential(module: torch.nn.Module) -> bool:
+    return isinstance(module, torch.nn.Sequential) and (
+        type(module).forward is torch.nn.Sequential.forward and "forward" not in vars(module)
+    )
+
+
+def _refusal(norm: torch.nn.Module, activation: Any, places: Counter[torch.nn.Module]) -> str:
+    """Why this activation, called on the norm's result, stays by itself; empty if it need not."""
+    kind = type(activation).__name__
+    if type(activation) not in ACTIVATIONS or "forward" in vars(activation):
+        return f"{kind} has no counterpart"
+    if ACTIVATIONS[type(activation)](activation) is None:
+        return f"{activation} has no counterpart"
+    if places[norm] > 1:
+        return "stands at several places of the model"
+    if _hooks(norm) or _hooks(activation):
+        return f"a hook reads what goes from it to {kind}"
+    return ""
+
+
+@dataclasses.dataclass
+class Found:
+    """The pairs of a model, and why other normalizations keep their activation apart."""
+
+    pairs: list[Pair] = dataclasses.field(default_factory=list)
+    notes: dict[torch.nn.Module, str] = dataclasses.field(default_factory=dict)
+
+    def refuse(self, norm: torch.nn.Module, why: str) -> None:
+        """Notes why the activation after `norm` is not fused."""
+        self.notes[norm] = f"not fused: {why}"
+
+
+def _in_sequence(name: str, owner: torch.nn.Module, places: Any, found: Found) -> None:
+    """Pairs of neighbours in nn.Sequential."""
+    children = [(key, child) for key, child in owner._modules.items() if child is not None]
+    prefix = f"{name}." if name else ""
+    for (first, norm), (key, follower) in itertools.pairwise(children):
+        if not (_is_norm(norm) and _is_activation(follower)):
+            continue
+        why = _refusal(norm, follower, places)
+        if why:
+            found.refuse(norm, why)
+        else:
+            found.pairs.append(Pair(norm, prefix + first, follower, prefix + key, owner, key))
+
+
+def _traced(owner: torch.nn.Module, mode: bool) -> dict[str, list[fx.Node]]:
+    """The calls of each of the owner's modules in one mode; raises where it does not trace."""
+    stand_in = copy.copy(owner)  # what forward assigns to itself stays there
+    stand_in.training = mode
+    calls: dict[str, list[fx.Node]] = {}
+    for node in _Calls().trace(stand_in).nodes:
+        if node.op == "call_module":
+            calls.setdefault(str(node.target), []).append(node)
+    return calls
+
+
+def _follower(
+    owner: torch.nn.Module, calls: dict[str, list[fx.Node]], norm: str
+) -> tuple[str, str]:
+    """The activation that a normalization is followed by, if any, and what else there is."""
+    called = calls.get(norm, [])
+    users = [user for node in called for user in node.users]
+    modules = [str(user.target) for user in users if user.op == "call_module"]
+    target = next((t for t in modules if _is_activation(owner.get_submodule(t))), "")
+    if len(called) > 1:
+        return target, f"forward calls it {len(called)} times"
+    if len(users) > 1:
+        return target, f"{len(users)} operations read it"
+    if any(other.args != (called[0],) or other.kwargs for other in calls.get(target, [])):
+        return target, f"{target} is called at other places, too"
+    return target, ""
+
+
+def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) -> None:
+    """Pairs that the owner's forward shows in both modes."""
+    norms = [key for key, child in owner._modules.items() if _is_norm(child)]
+    if not norms:
+        return
+    try:
+        both = [_traced(owner, mode) for mode in (True, False)]
+    except Exception as error:
+        for key in norms:
+            text = f"forward of {type(owner).__name__} does not trace ({type(error).__name__})"
+            found.refuse(owner._modules[key], text)  # type: ignore[arg-type]
+        return
+    prefix = f"{name}." if name else ""
+    for key in norms:
+        norm = owner.get_submodule(key)
+        answers = [_follower(owner, calls, key) for calls in both]
+        target = answers[0][0] or answers[1][0]
+        if not target:
+            continue
+        follower = owner.get_submodule(target)
+        whys = [why for _, why in answers if why]
+        if answers[0][0] != answers[1][0]:
+            whys.append("training and evaluation differ")
+        if places[follower] > 1:
+            whys.append(f"{target} stands at several places of the model")
+        why = whys[0] if whys else _refusal(norm, follower, places)
+        if why:
+            found.refuse(norm, why)
+            continue
+        parent, _, last = target.rpartition(".")
+        place = owner.get_submodule(parent)
+        found.pairs.append(Pair(norm, prefix + key, follower, prefix + target, place, last))
+
+
+def find(model: torch.nn.Module) -> Found:
+    """All pairs of a model."""
+    found, places = Found(), _places(model)
+    for name, owner in model.named_modules():
+        search = _in_sequence if _is_sequential(owner) else _in_forward
+        search(name, owner, places, found)
+    return found

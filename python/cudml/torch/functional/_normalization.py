@@ -1,0 +1,226 @@
+"""Layer, RMS, group, instance and batch normalization with torch's signatures.
+
+Each takes `activation=`, which is applied on the way: a name ("relu", "silu", "gelu" in its erf
+form, ...) or a pair (name, {parameter: number}).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import cudml.torch as canonical
+
+from ._arguments import activation as activation_of
+from ._arguments import is_sequence, parameter, rank, tensor, whole
+
+MOST = 8  # dimensions of an operator's input
+
+
+def _trailing(function: str, x: Tensor, normalized_shape: Any) -> tuple[list[Any], list[int]]:
+    """`normalized_shape` as a list, and the dimensions that it stands for."""
+    given = normalized_shape if is_sequence(normalized_shape) else [normalized_shape]
+    shape = [whole(function, f"normalized_shape[{i}]", n, 1) for i, n in enumerate(given)]
+    first = rank(function, x, 1, MOST) - len(shape)
+    is_end = shape and first >= 0 and list(x.shape[first:]) == shape
+    if not is_end:
+        text = (
+            f"{function}: normalized_shape is {tuple(shape)}; it must be the end of input's shape"
+        )
+        raise ValueError(f"{text} {tuple(x.shape)}")
+    return shape, list(range(first, x.dim()))
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+    *,
+    activation: Any = None,
+) -> Tensor:
+    """Normalizes over the last dimensions; `bias` may be given without `weight`."""
+    x = tensor("layer_norm", "input", input)
+    shape, axes = _trailing("layer_norm", x, normalized_shape)
+    view = [1] * axes[0] + shape
+    return canonical.mean_variance_normalization(
+        x,
+        parameter("layer_norm", "weight", weight, shape, view),
+        parameter("layer_norm", "bias", bias, shape, view),
+        axes=axes,
+        epsilon=eps,
+        activation=activation_of(activation),
+    )
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+    *,
+    bias: Tensor | None = None,
+    activation: Any = None,
+) -> Tensor:
+    """Divides by the root of the mean square over the last dimensions.
+
+    Without `eps` it is the spacing of input's type at 1, as torch has it.
+    """
+    x = tensor("rms_norm", "input", input)
+    shape, axes = _trailing("rms_norm", x, normalized_shape)
+    view = [1] * axes[0] + shape
+    return canonical.mean_variance_normalization(
+        x,
+        parameter("rms_norm", "weight", weight, shape, view),
+        parameter("rms_norm", "bias", bias, shape, view),
+        axes=axes,
+        use_mean=False,
+        epsilon=torch.finfo(x.dtype).eps if eps is None else eps,
+        activation=activation_of(activation),
+    )
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+    *,
+    activation: Any = None,
+) -> Tensor:
+    """Normalizes {N,C,...} over groups of channels; channels-last memory is not copied."""
+    x = tensor("group_norm", "input", input)
+    rank("group_norm", x, 2, MOST - 1)
+    channels = x.shape[1]
+    groups = whole("group_norm", "num_groups", num_groups, 1)
+    if channels % groups != 0:
+        text = f"group_norm: num_groups is {groups}; it must divide the {channels} channels"
+        raise ValueError(text)
+    _more_than_one("group_norm", x, x.shape[0] * (channels // groups) * math.prod(x.shape[2:]))
+    view = [1, groups, channels // groups, *[1] * (x.dim() - 2)]
+    y = canonical.mean_variance_normalization(
+        x.view(x.shape[0], groups, channels // groups, *x.shape[2:]),
+        parameter("group_norm", "weight", weight, [channels], view),
+        parameter("group_norm", "bias", bias, [channels], view),
+        axes=list(range(2, x.dim() + 1)),
+        epsilon=eps,
+        activation=activation_of(activation),
+    )
+    return y.reshape(x.shape)
+
+
+def _more_than_one(function: str, x: Tensor, count: Any) -> None:
+    """Refuse statistics of a single element, as torch does in training."""
+    if count == 1:
+        text = (
+            f"{function}: input's shape is {tuple(x.shape)}; it must have more than one element for"
+        )
+        raise ValueError(text + " each mean")
+
+
+def _of_channels(function: str, x: Tensor, **given: Any) -> list[Tensor | None]:
+    """Tensors with an entry for each channel, in the shape that broadcasts."""
+    channels, view = x.shape[1], [1, x.shape[1], *[1] * (x.dim() - 2)]
+    return [parameter(function, name, value, [channels], view) for name, value in given.items()]
+
+
+@torch.no_grad()
+def _update(
+    x: Tensor, axes: list[int], momentum: float, running_mean: Any, running_var: Any
+) -> None:
+    """Moves the running statistics towards those of `x`; variances are unbiased."""
+    count, mean, m2 = canonical.normalization_statistics(x.detach(), axes=axes)
+    for running, latest in ((running_mean, mean), (running_var, m2 / (count - 1))):
+        if running is not None:
+            per_channel = latest.flatten(1).mean(0)  # of a batch of instances
+            running.copy_(running * (1 - momentum) + momentum * per_channel)
+
+
+def _with_stored(
+    function: str, x: Tensor, running: tuple[Any, Any], scale: Any, bias: Any, eps: float, act: Any
+) -> Tensor:
+    """Normalizes with running statistics, which both have to be there."""
+    for name, value in zip(("running_mean", "running_var"), running, strict=True):
+        if value is None:
+            text = f"{function}: {name} is None; it must be a tensor where input's statistics"
+            raise ValueError(text + " are not used")
+    mean, variance = _of_channels(function, x, running_mean=running[0], running_var=running[1])
+    return canonical.normalize(x, mean, variance, scale, bias, epsilon=eps, activation=act)
+
+
+def _per_channel(
+    function: str, input: Any, running: tuple[Any, Any], weight: Any, bias: Any,
+    is_own: bool, axes: list[int], momentum: float, eps: float, activation: Any,
+) -> Tensor:  # fmt: skip
+    """Batch and instance normalization, which differ in the axes alone."""
+    x = input
+    act = activation_of(activation)
+    scale, shift = _of_channels(function, x, weight=weight, bias=bias)
+    if not is_own:
+        return _with_stored(function, x, running, scale, shift, eps, act)
+    _of_channels(function, x, running_mean=running[0], running_var=running[1])
+    count = math.prod([x.shape[a] for a in axes])
+    _more_than_one(function, x, count)
+    if count == 0:
+        return canonical.normalize(x, None, None, scale, shift, epsilon=eps, activation=act)
+    y = canonical.mean_variance_normalization(
+        x, scale, shift, axes=axes, epsilon=eps, activation=act
+    )
+    if any(r is not None for r in running):
+        _update(x, axes, momentum, *running)
+    return y
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+    *,
+    activation: Any = None,
+) -> Tensor:
+    """Normalizes every channel of every sample of {N,C,...} by itself.
+
+    Running statistics that are given are updated with the mean over the batch; without
+    `use_input_stats` they take the place of input's own.
+    """
+    x = tensor("instance_norm", "input", input)
+    rank("instance_norm", x, 3, MOST)
+    return _per_channel(
+        "instance_norm", x, (running_mean, running_var), weight, bias, use_input_stats,
+        list(range(2, x.dim())), momentum, eps, activation,
+    )  # fmt: skip
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+    *,
+    activation: Any = None,
+) -> Tensor:
+    """Normalizes the channels of {N,C,...} over the batch, or with running statistics.
+
+    In training the running statistics that are given are updated.
+    """
+    x = tensor("batch_norm", "input", input)
+    rank("batch_norm", x, 2, MOST)
+    return _per_channel(
+        "batch_norm", x, (running_mean, running_var), weight, bias, training,
+        [0, *range(2, x.dim())], momentum, eps, activation,
+    )  # fmt: skip

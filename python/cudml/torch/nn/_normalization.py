@@ -1,0 +1,141 @@
+"""torch.nn's normalization modules on cudml's operators, with an activation on the way.
+
+Each derives from torch.nn's module of its name: constructor, attributes, state_dict, `extra_repr`
+and initialization are torch's own, and `isinstance` holds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.modules import batchnorm, instancenorm
+
+from cudml.torch import functional as F
+
+
+class _Activated(torch.nn.Module):
+    """What the modules have beyond torch's: `activation`, a name or (name, {parameter: number})."""
+
+    activation: Any = None
+
+    def __init__(self, *args: Any, activation: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if activation is not None:
+            self.activation = activation
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Shows the arguments of torch's constructor and `activation`."""
+        super().__init_subclass__(**kwargs)
+        torchs = next(c for c in cls.__mro__ if c.__module__.startswith("torch.nn."))
+        if torchs is not torch.nn.Module:
+            given = inspect.signature(torchs).parameters.values()
+            last = inspect.Parameter("activation", inspect.Parameter.KEYWORD_ONLY, default=None)
+            cls.__signature__ = inspect.Signature([*given, last])  # type: ignore[attr-defined]
+
+    def extra_repr(self) -> str:
+        text = super().extra_repr()
+        return text if self.activation is None else f"{text}, activation={self.activation!r}"
+
+
+class LayerNorm(_Activated, torch.nn.LayerNorm):
+    """torch.nn.LayerNorm, with `activation`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(
+            input, self.normalized_shape, self.weight, self.bias, self.eps,
+            activation=self.activation,
+        )  # fmt: skip
+
+
+class RMSNorm(_Activated, torch.nn.RMSNorm):
+    """torch.nn.RMSNorm, with `activation`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(
+            x, self.normalized_shape, self.weight, self.eps, activation=self.activation
+        )
+
+
+class GroupNorm(_Activated, torch.nn.GroupNorm):
+    """torch.nn.GroupNorm, with `activation`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(
+            input, self.num_groups, self.weight, self.bias, self.eps, activation=self.activation
+        )
+
+
+class _InstanceNorm(_Activated, instancenorm._InstanceNorm):
+    """The forward pass of torch's instance normalization of one sample or a batch."""
+
+    def _apply_instance_norm(self, input: Tensor) -> Tensor:
+        return F.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum if self.momentum is not None else 0.0,
+            self.eps,
+            activation=self.activation,
+        )
+
+
+class InstanceNorm1d(_InstanceNorm, torch.nn.InstanceNorm1d):
+    """torch.nn.InstanceNorm1d, with `activation`."""
+
+
+class InstanceNorm2d(_InstanceNorm, torch.nn.InstanceNorm2d):
+    """torch.nn.InstanceNorm2d, with `activation`."""
+
+
+class InstanceNorm3d(_InstanceNorm, torch.nn.InstanceNorm3d):
+    """torch.nn.InstanceNorm3d, with `activation`."""
+
+
+class _BatchNorm(_Activated, batchnorm._BatchNorm):
+    """The forward pass of torch's batch normalization, in training and in evaluation."""
+
+    def _step(self) -> float:
+        """Counts a batch of training, and says how far the running statistics move."""
+        if not (self.training and self.track_running_stats):
+            return self.momentum or 0.0
+        if self.num_batches_tracked is None:
+            return self.momentum or 0.0
+        self.num_batches_tracked.add_(1)
+        if self.momentum is None:  # the mean over all batches
+            return 1.0 / float(self.num_batches_tracked)
+        return self.momentum
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)  # type: ignore[no-untyped-call]
+        momentum = self._step()
+        is_kept = not self.training or self.track_running_stats
+        has_none = self.running_mean is None and self.running_var is None
+        return F.batch_norm(
+            input,
+            self.running_mean if is_kept else None,
+            self.running_var if is_kept else None,
+            self.weight,
+            self.bias,
+            self.training or has_none,
+            momentum,
+            self.eps,
+            activation=self.activation,
+        )
+
+
+class BatchNorm1d(_BatchNorm, torch.nn.BatchNorm1d):
+    """torch.nn.BatchNorm1d, with `activation`."""
+
+
+class BatchNorm2d(_BatchNorm, torch.nn.BatchNorm2d):
+    """torch.nn.BatchNorm2d, with `activation`."""
+
+
+class BatchNorm3d(_BatchNorm, torch.nn.BatchNorm3d):
+    """torch.nn.BatchNorm3d, with `activation`."""

@@ -1,0 +1,115 @@
+"""Calls of cudml.torch.functional beside torch's: values, gradients, types and memory order."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+
+from cudml import bounds
+from cudml.torch import functional
+
+ORDERS = ("row-major", "channels-last")
+
+
+@dataclasses.dataclass
+class Case:
+    """A function of both libraries, the shape of its input, further tensors by name, arguments."""
+
+    name: str
+    shape: tuple[int, ...]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    tensors: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    is_positive: bool = False  # the values
+
+    def __str__(self) -> str:
+        given = [*map(str, self.args), *(f"{k}={v}" for k, v in self.kwargs.items())]
+        return f"{self.name}{self.shape}({', '.join([*given, *self.tensors])})".replace(" ", "")
+
+
+def ordered(x: torch.Tensor, order: str) -> torch.Tensor:
+    """The same values with the channels innermost in memory, if asked for."""
+    if order == "row-major" or x.dim() < 3:
+        return x.contiguous()
+    return x.movedim(1, -1).contiguous().movedim(-1, 1)
+
+
+def leaves(case: Case, dtype: torch.dtype, order: str) -> dict[str, torch.Tensor]:
+    """The tensors of a call, which want gradients; float32 numbers in every type."""
+    generator = torch.Generator().manual_seed(sum(case.shape) + len(case.args))
+    made = {}
+    for name, shape in {"input": case.shape, **case.tensors}.items():
+        values = torch.randn(shape, generator=generator)
+        values = values.abs() + 0.1 if case.is_positive or name == "running_var" else values
+        values = ordered(values.to(dtype), order)
+        made[name] = values.requires_grad_(not name.startswith("running"))
+    return made
+
+
+def call(module: Any, case: Case, tensors: dict[str, torch.Tensor]) -> Any:
+    """The call with these tensors.
+
+    torch's own takes no "activation", which follows it, and not every memory order.
+    """
+    given, kwargs = dict(tensors), dict(case.kwargs)
+    x, act = given.pop("input"), None
+    if module is not functional:
+        x, act = x.contiguous(), kwargs.pop("activation", None)
+    result = getattr(module, case.name)(x, *case.args, **given, **kwargs)
+    return result if act is None else getattr(torch.nn.functional, act)(result)
+
+
+def gradients(result: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Of all leaves, for a gradient of the first result that differs from element to element."""
+    y = result[0] if isinstance(result, tuple) else result
+    generator = torch.Generator().manual_seed(y.numel())
+    grad = torch.randn(y.shape, generator=generator, dtype=torch.float32).to(y.dtype)
+    wanted = {name: t for name, t in tensors.items() if t.requires_grad}
+    found = torch.autograd.grad(y, list(wanted.values()), grad)
+    return dict(zip(wanted, found, strict=True))
+
+
+def assert_close(got: torch.Tensor, want: torch.Tensor) -> None:
+    """Within 1e-12 of the largest value, or of 1: the gradients given are of that size."""
+    room = 1e-12 * max(1.0, float(want.detach().abs().max())) if want.numel() else 0.0
+    torch.testing.assert_close(got.detach(), want.detach(), rtol=1e-12, atol=room)
+
+
+class Recorder:
+    """The canonical calls that a function of torch's signature makes."""
+
+    NAMES = ("max_pooling", "average_pooling", "lp_pooling", "padding", "normalize",
+             "mean_variance_normalization", "max_unpooling")  # fmt: skip
+
+    def __init__(self, monkeypatch: Any, canonical: Any) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        for name in self.NAMES:
+            monkeypatch.setattr(canonical, name, self._kept(name, getattr(canonical, name)))
+
+    def _kept(self, name: str, function: Any) -> Any:
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append((name, args, kwargs))
+            return function(*args, **kwargs)
+
+        return recorded
+
+
+def numpy_of(value: Any) -> Any:
+    return value.detach().numpy() if isinstance(value, torch.Tensor) else value
+
+
+def assert_inside(got: torch.Tensor, exact: torch.Tensor, call: Any) -> None:
+    """A float32 result is within the bound of the canonical call of float64's exact one."""
+    name, args, kwargs = call
+    expected = bounds.expected(
+        name, *map(numpy_of, args), **{k: numpy_of(v) for k, v in kwargs.items()}
+    )
+    bound = expected.bounds[0]
+    assert bound is not None
+    value, exact_value = got.detach().double().numpy(), exact.detach().numpy()
+    room = np.broadcast_to(bound.reshape(-1), (value.size,)).reshape(value.shape)
+    passed, _, share = bounds.judge(value, exact_value, room, bounds.FORMATS["float32"])
+    assert passed.all(), f"{share.max()} of the bound"

@@ -1,0 +1,197 @@
+"""Where cudml.torch.functional goes beyond torch: pads per side, empty windows, statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+F = torch.nn.functional
+
+from cudml.torch import functional as ours  # noqa: E402
+from tests.torch.comparing import assert_close  # noqa: E402
+
+
+def values(*shape: int, dtype: Any = torch.float64) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_pads_per_side_are_padding_before(n: int) -> None:
+    """Of maxima with -inf; of averages and norms with 0. torch's order of pads is the reverse."""
+    x, sides = values(2, 3, 7, 6, 5)[(slice(None),) * 2 + (0,) * (3 - n)], [(4, 0), (0, 5), (1, 3)]
+    flat = [pad for pair in reversed(sides[:n]) for pad in pair]
+    window, stride = [5, 6, 4][:n], [2, 1, 3][:n]
+    more = {"padding": tuple(sides[:n])}
+    want = getattr(F, f"max_pool{n}d")(F.pad(x, flat, value=-torch.inf), window, stride)
+    assert_close(getattr(ours, f"max_pool{n}d")(x, window, stride, **more), want)
+    want = getattr(F, f"avg_pool{n}d")(F.pad(x, flat), window, stride)
+    assert_close(getattr(ours, f"avg_pool{n}d")(x, window, stride, **more), want)
+    weight = getattr(F, f"avg_pool{n}d")(F.pad(torch.ones_like(x), flat), window, stride)
+    got = getattr(ours, f"avg_pool{n}d")(x, window, stride, **more, count_include_pad=False)
+    assert_close(got, want / weight)
+    want = getattr(F, f"avg_pool{n}d")(F.pad(x, flat) ** 2, window, stride)
+    want = (want * np.prod(window)).sqrt()
+    assert_close(getattr(ours, f"lp_pool{n}d")(x, 2, window, stride, **more), want)
+
+
+def test_a_window_of_padding_alone() -> None:
+    x = torch.tensor([[[4.0]]], dtype=torch.float64, requires_grad=True)
+    y, indices = ours.max_pool1d(x, 1, 1, ((1, 2),), return_indices=True)
+    assert y.tolist() == [[[-np.inf, 4, -np.inf, -np.inf]]]
+    assert indices.tolist() == [[[-1, 0, -1, -1]]]
+    y, indices = ours.max_pool1d(x, 2, 1, 1, 2, return_indices=True)
+    assert y.tolist() == [[[-np.inf]]] and indices.tolist() == [[[-1]]]
+    assert ours.avg_pool1d(x, 1, 1, ((1, 2),)).tolist() == [[[0, 4, 0, 0]]]
+    assert ours.lp_pool1d(x, 2, 1, 1, padding=1).tolist() == [[[0, 4, 0]]]
+
+
+def test_indices_count_in_their_plane() -> None:
+    """Also where windows of padding alone are among them, in every plane."""
+    x = values(2, 3, 4, 5)
+    y, indices = ours.max_pool2d(x, (2, 1), (2, 3), ((2, 0), (0, 1)), return_indices=True)
+    assert (indices[:, :, 0] == -1).all() and torch.isneginf(y[:, :, 0]).all()
+    seen = indices >= 0
+    assert int(indices.max()) < 20 and seen.sum() == y[~torch.isneginf(y)].numel()
+    taken = x.flatten(2).gather(2, indices.clamp(min=0).flatten(2)).view_as(y)
+    assert torch.equal(taken[seen], y[seen])
+
+
+def test_of_several_nan_the_first_wins() -> None:
+    x = torch.tensor([[[1.0, np.nan, 3.0, np.nan, 2.0]]])
+    y, indices = ours.max_pool1d(x, 3, 1, return_indices=True)
+    assert torch.isnan(y).all() and indices.tolist() == [[[1, 1, 3]]]
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_maxima_of_integers(dtype: torch.dtype) -> None:
+    x = (values(2, 3, 6, 7) * 40).to(torch.int64).to(dtype)
+    got, indices = ours.max_pool2d(x, (2, 3), (1, 2), return_indices=True)
+    want = F.max_pool2d(x.double(), (2, 3), (1, 2))
+    assert got.dtype == dtype and torch.equal(got.double(), want)
+    assert torch.equal(x.flatten(2).gather(2, indices.flatten(2)).view_as(got), got)
+
+
+def test_dilated_averages_and_norms() -> None:
+    x = values(2, 3, 9, 8)
+    taps = [x[..., i : i + 5, j : j + 5] for i in (0, 2, 4) for j in (0, 3)]
+    assert_close(ours.avg_pool2d(x, (3, 2), 1, dilation=(2, 3)), sum(taps) / 6)
+    want = sum(t.abs() ** 3 for t in taps) ** (1 / 3)
+    assert_close(ours.lp_pool2d(x, 3, (3, 2), 1, dilation=(2, 3)), want)
+
+
+def test_norms_of_windows_that_reach_beyond() -> None:
+    """What is there, and no more (D-LP-2)."""
+    x = torch.tensor([[[3.0, -4.0, -2.0]]])
+    assert ours.lp_pool1d(x, 2, 2, 2, True).tolist() == [[[5, 2]]]
+    assert ours.lp_pool1d(x, 1, 2, 2, True).tolist() == [[[7, 2]]]
+
+
+NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap", "symmetric": "symmetric"}
+
+
+@pytest.mark.parametrize("mode", NUMPY)
+@pytest.mark.parametrize("shape, pads", [
+    ((3,), (7, 8)), ((2, 3, 4), (0, 9, 5, 0, 3, 1)), ((1, 2, 2, 1, 3), (4, 5, 3, 2)),
+    ((2, 3, 1, 2, 2, 1), (1, 2, 0, 3, 3, 0, 2, 2, 1, 1)),
+])  # fmt: skip
+def test_pads_fold_in_any_rank(mode: str, shape: tuple[int, ...], pads: tuple[int, ...]) -> None:
+    x = values(*shape)
+    pairs = [(0, 0)] * (len(shape) - len(pads) // 2) + [
+        (pads[i], pads[i + 1]) for i in range(len(pads) - 2, -1, -2)
+    ]
+    want = np.pad(x.numpy(), pairs, mode=NUMPY[mode])
+    assert torch.equal(ours.pad(x, pads, mode), torch.from_numpy(want))
+
+
+def test_pads_that_crop_and_fold() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    got = ours.pad(x, (-1, 3, 2, -1), "symmetric")
+    want = np.pad(x.numpy()[:-1, 1:], ((2, 0), (0, 3)), mode="symmetric")
+    assert torch.equal(got, torch.from_numpy(want))
+    assert torch.equal(ours.pad(x, (-2, -1, -1, 0)), x[1:, 2:3])
+    assert torch.equal(ours.pad(x, ()), x)
+
+
+def test_a_bias_alone() -> None:
+    x, bias = values(2, 6, 5), values(6)
+    across = bias[:, None].expand(6, 5).contiguous()
+    assert_close(ours.layer_norm(x, (6, 5), bias=across), F.layer_norm(x, (6, 5)) + across)
+    assert_close(ours.group_norm(x, 2, bias=bias), F.group_norm(x, 2) + bias[:, None])
+    assert_close(ours.rms_norm(x, (5,), bias=values(5)), F.rms_norm(x, (5,)) + values(5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_epsilon_of_rms_norm(dtype: torch.dtype) -> None:
+    x = (values(3, 8) * 1e-3).to(dtype)
+    got = ours.rms_norm(x, (8,))
+    eps = torch.finfo(dtype).eps
+    want = x.double() / (x.double().square().mean(1, keepdim=True) + eps).sqrt()
+    room = {torch.float16: 2e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-5)
+    torch.testing.assert_close(got.double(), want, rtol=room, atol=0)
+
+
+def test_parameters_in_float32_of_half_precision() -> None:
+    x, weight = values(2, 4, 3, dtype=torch.bfloat16), values(4, dtype=torch.float32)
+    got = ours.group_norm(x, 2, weight, weight)
+    want = F.group_norm(x.double(), 2, weight.double(), weight.double())
+    assert got.dtype == torch.bfloat16
+    torch.testing.assert_close(got.double(), want, rtol=2.0**-8, atol=2.0**-8)
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "instance_norm"])
+@pytest.mark.parametrize("momentum", [0.1, 0.0, 1.0, -1.2])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (2, 4, 3, 2, 5)])
+def test_running_statistics(name: str, momentum: float, shape: tuple[int, ...]) -> None:
+    x, mean, variance = values(*shape) * 3 + 1, values(4), values(4).abs()
+    stored = {"running_mean": mean, "running_var": variance}
+    kept = {k: v.clone() for k, v in stored.items()}
+    more = {"training": True} if name == "batch_norm" else {}
+    want = getattr(F, name)(x, **stored, momentum=momentum, **more)
+    assert_close(getattr(ours, name)(x, **kept, momentum=momentum, **more), want)
+    for key, value in kept.items():
+        assert_close(value, stored[key])
+
+
+def test_running_statistics_keep_their_type() -> None:
+    x = values(4, 3, 6, dtype=torch.bfloat16)
+    mean, variance = torch.zeros(3), torch.ones(3)
+    ours.batch_norm(x, mean, variance, training=True, momentum=1.0)
+    assert mean.dtype == torch.float32
+    torch.testing.assert_close(mean, x.float().mean((0, 2)), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(variance, x.float().var((0, 2)), rtol=1e-6, atol=1e-6)
+
+
+def test_unpooling_goes_back() -> None:
+    """With a batch and without; with the size by the rule, given, or given with the batch's."""
+    x = values(2, 3, 6, 8)
+    y, indices = ours.max_pool2d(x, 2, return_indices=True)
+    want = F.max_unpool2d(y, indices, 2)
+    assert torch.equal(ours.max_unpool2d(y, indices, 2), want)
+    assert torch.equal(ours.max_unpool2d(y[1], indices[1], 2), want[1])
+    assert torch.equal(ours.max_unpool2d(y, indices.int(), (2, 2), output_size=x.shape), want)
+    larger = F.max_unpool2d(y, indices, 2, 2, 0, (7, 9))
+    assert torch.equal(ours.max_unpool2d(y, indices, 2, 2, 0, (7, 9)), larger)
+
+
+def test_unpooling_out_of_range_and_twice() -> None:
+    """None reaches another plane; of two with one index the later stays, with its gradient."""
+    x = torch.arange(1.0, 9).reshape(2, 2, 2).requires_grad_()
+    places = torch.tensor([[[0, 0], [-1, 3]], [[4, 1], [9, -5]]])
+    y = ours.max_unpool1d(x, places, 2)
+    assert y.tolist() == [[[2, 0, 0, 0], [0, 0, 0, 4]], [[0, 6, 0, 0], [0, 0, 0, 0]]]
+    (dx,) = torch.autograd.grad(y, x, torch.arange(16.0).reshape(2, 2, 4))
+    assert dx.tolist() == [[[0, 0], [0, 7]], [[0, 9], [0, 0]]]
+
+
+def test_activations_by_torchs_names_too() -> None:
+    x = values(2, 6)
+    want = F.silu(F.layer_norm(x, (6,)))
+    for name in ("silu", "swish", ("silu", {}), ("swish", {"sigmoid_input_scale": 1})):
+        assert_close(ours.layer_norm(x, (6,), activation=name), want)
+    want = F.leaky_relu(F.layer_norm(x, (6,)), 0.3)
+    got = ours.layer_norm(x, (6,), activation=("leaky_relu", {"alpha": 0.3}))
+    assert_close(got, want)
