@@ -151,9 +151,9 @@ def table(codes: Codes) -> str:
         "",
         "Written by `python tools/kernel_report.py write`. A model made from the instructions of "
         f"sm_{SHOWN}: nothing here was measured.",
-        "Along each kernel's vector path a scoreboard notes the loads outstanding when one is waited",
-        "for; times the threads that a multiprocessor holds, these are the bytes on their way. An H100 "
-        f"needs some {BYTES_ON_THEIR_WAY // 1024} KB.",
+        "Along each kernel's vector path a scoreboard notes the loads outstanding when one is",
+        "waited for; times the threads that a multiprocessor holds, these are the bytes on their",
+        f"way. An H100 needs some {BYTES_ON_THEIR_WAY // 1024} KB.",
         "Instructions are those of the path for each element that it stores.",
         "",
         "| kernel | KB on their way | 16-byte loads | 16-byte stores | instructions an element |"

@@ -14,7 +14,6 @@ import cudml
 DRAWS = {"cpu": 2000, "simt": 200, "cuda": 200}
 SMALL = 1500  # elements of a tensor that the kernels' interpreter takes in no time
 EVERY = 25  # draws, one of which is as large as several threads and cuts of long groups ask for
-UNEVEN = {"cpu": ("average_pooling", "lp_pooling")}  # other orders among more planes, so far
 
 
 @pytest.fixture
@@ -34,10 +33,8 @@ def most_elements(name: str, seed: int) -> int:
 @pytest.mark.decision("D-TEN-9")
 @pytest.mark.parametrize("op", batch_support.DRAWS)
 @pytest.mark.usefixtures("threads")
-def test_slices_have_the_bits_of_the_whole(op: str, request: pytest.FixtureRequest) -> None:
+def test_slices_have_the_bits_of_the_whole(op: str) -> None:
     name = backends.current().name
-    if op in UNEVEN.get(name, ()):
-        request.applymarker(pytest.mark.xfail(strict=True, raises=AssertionError))
     for seed in range(DRAWS[name]):
         rng = np.random.default_rng([seed, len(op)])
         draw = batch_support.DRAWS[op](rng, most_elements(name, seed))

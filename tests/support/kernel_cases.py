@@ -39,7 +39,8 @@ def needs_of(family: str) -> dict[str, tuple[str, ...]]:
 
 NEAR = ("contiguous", "permuted", "sliced", "misaligned")  # as a CUDA library would lay them out
 FAMILIES = (
-    "pool", "max_pool_grad", "average_pool_grad", "lp_pool_grad", "unpool", "pad", "pad_grad", "mvn",
+    "pool", "max_pool_grad", "average_pool_grad", "lp_pool_grad", "unpool", "pad", "pad_grad",
+    "mvn",
 )  # fmt: skip
 
 

@@ -66,6 +66,12 @@ struct MaxFinish {
   }
 };
 
+/// A sum of zeros alone is +0, whether or not a path has begun with one.
+template <class W>
+inline W from_zero(const W& sum) {
+  return sum + W{};
+}
+
 template <class T>
 struct AverageFinish {
   static constexpr PoolKind kKind = PoolKind::average;
@@ -105,8 +111,8 @@ struct AverageFinish {
       for (int64_t j = 0; run.lanes > 1 && j < n; ++j)
         divide(op, values + j * run.lanes, rows * at[j], to + j * run.lanes, run.lanes);
       for (int64_t i = 0; run.lanes == 1 && i < n; i += kLanes<V>)
-        op.store(to + i,
-                 load_vector<Vector<V>>(values + i) / (rows * load_vector<Vector<V>>(at + i)));
+        op.store(to + i, from_zero(load_vector<Vector<V>>(values + i)) /
+                             (rows * load_vector<Vector<V>>(at + i)));
       values += n * run.lanes;
       to += n * run.lanes;
     }
@@ -114,7 +120,7 @@ struct AverageFinish {
 
   template <class S, class Again>
   V one(S joined, double divisor, const Again&) const {
-    return V(average_of(joined, S(divisor)));
+    return V(average_of(from_zero(joined), S(divisor)));
   }
 
   /// Quotients, as products where the inverse is exact: that of a power of two.
@@ -127,7 +133,9 @@ struct AverageFinish {
       constexpr Bits kFraction = (Bits{1} << (std::numeric_limits<V>::digits - 1)) - 1;
       is_exact = (std::bit_cast<Bits>(n) & kFraction) == 0;
     }
-    Vector<V> operator()(const Vector<V>& v) const { return is_exact ? v * inverse : v / divisor; }
+    Vector<V> operator()(const Vector<V>& v) const {
+      return is_exact ? from_zero(v) * inverse : from_zero(v) / divisor;
+    }
   };
   Last of_count(double n) const { return Last(std::max(V{1}, V(n))); }
 
@@ -137,7 +145,7 @@ struct AverageFinish {
     Last last;
 
     Vector<V> operator()(const Vector<V>& v, int64_t column) const {
-      return columns ? v / (rows * load_vector<Vector<V>>(columns + column)) : last(v);
+      return columns ? from_zero(v) / (rows * load_vector<Vector<V>>(columns + column)) : last(v);
     }
   };
   LastOfColumns of_columns(double n) const {
@@ -156,7 +164,7 @@ struct AverageFinish {
   struct Quotients {
     const V* divisors;
     Vector<V> operator()(const Vector<V>& v, int64_t at) const {
-      return v / load_vector<Vector<V>>(divisors + at);
+      return from_zero(v) / load_vector<Vector<V>>(divisors + at);
     }
   };
   Quotients of_divisors(const V* divisors) const { return {divisors}; }

@@ -42,12 +42,12 @@ template <int kRows, Third kThird, class Op, class Put>
       auto before = all_lanes(Op::none());
       for (int64_t i = 0; i < t.n; i += kStep) {
         const auto [even, odd] = pairs_at(i);
-        auto v = Op::join(even, odd);
+        auto v = even;
         if constexpr (kThird == Third::before) {
-          v = Op::join(v, pick<kStep - 1, 1>(before, odd, kAll));
+          v = Op::join(pick<kStep - 1, 1>(before, odd, kAll), v);
           before = odd;
         }
-        put(to + i, i, v);
+        put(to + i, i, Op::join(v, odd));
       }
     }
   }

@@ -36,7 +36,7 @@ bool have_neighbours(const PoolPlan& plan, const Machine&) {
 }
 
 bool has_taps(const PoolPlan& p, const Machine&) {
-  return p.batch[1] * value_bytes(p) >= kVectorBytes && p.axis[2].out > 1 &&
+  return p.batch[1] * value_bytes(p) >= kVectorBytes && joins_rows_first(p) &&
          (most_taps(p, 3) <= 4 || most_taps(p, 3) == kMostTaps);
 }
 
@@ -87,7 +87,7 @@ bool has_few_vectors(const PoolPlan& p, const Machine&) {
   return n >= kLanes<float> && n < 16 * kLanes<float>;
 }
 
-bool fits_side_by_side(const PoolPlan& plan, const Machine&) { return fits_lanes(plan); }
+bool fits_side_by_side(const PoolPlan& plan, const Machine&) { return has_lanes(plan); }
 
 using enum ValuePath;
 
@@ -144,7 +144,7 @@ constexpr Path<PoolPlan> kPaths[] = {
      run<short_planes>},
     {"pool/planes", {kHasPlanes}, run<planes>},
     {"pool/side_by_side",
-     {{"8 planes or more lie side by side in x, or 64 of packed rows", fits_side_by_side}},
+     {{"8 planes or more lie side by side in x, and columns do not", fits_side_by_side}},
      run<side_by_side>},
     {"pool/plain", {}, run<plain>},
 };

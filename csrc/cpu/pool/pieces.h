@@ -34,15 +34,18 @@ inline Interior interior_of(const PoolAxis& w, int64_t first, int64_t end) {
   return {from, last < 0 ? from : std::clamp(last / w.stride + 1, from, end)};
 }
 
+/// Where piece i of the taps of a window begins.
+inline int64_t piece_begin(const Box& box, int64_t pieces, int64_t i) {
+  return box.taps / pieces * i + std::min(i, box.taps % pieces);
+}
+
 /// Few tasks with large windows: pieces of the windows side by side, then joined in order.
 template <class Pool>
 void run_pieces(const Pool& pool, const PoolPlan& plan, const TaskSpace& space, int64_t pieces) {
   using Total = typename Pool::Total;
   const int64_t tasks = space.count(), bytes = work_bytes(plan);
   const std::unique_ptr<Total[]> totals(new Total[size_t(tasks * pieces * space.chunk)]);
-  const auto cut = [&](const Box& box, int64_t i) {
-    return box.taps / pieces * i + std::min(i, box.taps % pieces);
-  };
+  const auto cut = [&](const Box& box, int64_t i) { return piece_begin(box, pieces, i); };
   parallel_for(tasks * pieces, bytes, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Task task = task_at(space, i / pieces);
@@ -63,15 +66,40 @@ void run_pieces(const Pool& pool, const PoolPlan& plan, const TaskSpace& space, 
   });
 }
 
+/// Many tasks with large windows: the same pieces one after the other, as the bits of a sum must
+/// not tell how many there are.
 template <class Pool>
-void run_windows(const Pool& pool, const PoolPlan& plan) {
+void run_large_windows(const Pool& pool, const PoolPlan& plan, const TaskSpace& space,
+                       int64_t pieces) {
+  using Total = typename Pool::Total;
+  parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
+    const std::unique_ptr<Total[]> totals(new Total[size_t(2 * space.chunk)]);
+    Total *const sum = totals.get(), *const next = sum + space.chunk;
+    for_tasks(space, begin, end, [&](const Task& task, int64_t) {
+      const Box box = box_of(plan, task, 3);
+      for (int64_t i = 0; i < std::min(pieces, box.taps); ++i) {
+        const int64_t f = piece_begin(box, pieces, i), last = piece_begin(box, pieces, i + 1);
+        pool.piece(task, box, f, last, i > 0 ? next : sum);
+        for (int64_t j = 0; i > 0 && j < task.n; ++j) sum[j] = Pool::combine(sum[j], next[j]);
+      }
+      pool.store(task, box, sum);
+    });
+  });
+}
+
+/// `is_cut`: whether large windows are cut into pieces. A Pool tells whether the order in which
+/// they are joined shows (kHasOrder).
+template <class Pool>
+void run_windows(const Pool& pool, const PoolPlan& plan, bool is_cut = true) {
   constexpr int64_t kLeastChunk = 512;
   int64_t chunk = Pool::kChunk;
   while (chunk > kLeastChunk && make_tasks(plan, Pool::kLane, chunk).count() < kFewTasks)
     chunk /= 2;
   const TaskSpace space = make_tasks(plan, Pool::kLane, chunk);
-  const int64_t pieces = std::min(kMostPieces, most_taps(plan, 3) / kPiece);
-  if (space.count() < kFewTasks && pieces > 1) return run_pieces(pool, plan, space, pieces);
+  const int64_t pieces = is_cut ? std::min(kMostPieces, most_taps(plan, 3) / kPiece) : 1;
+  if (pieces > 1 && space.count() < kFewTasks) return run_pieces(pool, plan, space, pieces);
+  if constexpr (Pool::kHasOrder)
+    if (pieces > 1) return run_large_windows(pool, plan, space, pieces);
   parallel_for(space.count(), work_bytes(plan), [&](int64_t begin, int64_t end) {
     for_tasks(space, begin, end, [&](const Task& task, int64_t) { pool.whole(task); });
   });

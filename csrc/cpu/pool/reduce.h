@@ -14,7 +14,8 @@ namespace {
 
 // A reduction tells the type Element of x and y, the type V of the lanes they are joined in, how
 // vectors get into lanes (load) and out of them (store), how two values or vectors join, what no
-// value is, and in what type longer reductions are kept.
+// value is, and in what type longer reductions are kept. Sums may tell what one
+// element adds (tap), too.
 
 struct Larger {
   /// The larger; NaN where one of them is.
@@ -103,6 +104,8 @@ struct SumOf : Adding {
   Vector<V> load(P p) const {
     return load_floats(p);
   }
+  static constexpr bool has_taps() { return true; }
+  static V tap(V v) { return v; }
   void store(T* p, Vector<V> v) const { store_floats(p, v); }
 };
 
@@ -117,6 +120,8 @@ struct PowerSumOf : SumOf<T> {
     const auto v = load_floats(from);
     return p == 2 ? v * v : power(v, p);
   }
+  bool has_taps() const { return p <= 2; }
+  V tap(V v) const { return p == 2 ? v * v : std::fabs(v); }
 
  private:
   /// |v|^p bit by bit of p; of both zeros +0. Not inline: it is rare, and loads are many.
@@ -176,7 +181,8 @@ struct RowList {
   }
 };
 
-/// Rows that are read side by side.
+/// Rows that are read side by side. More are joined so many at a time, in every path alike: sums
+/// round as their order says.
 constexpr int64_t kRowsAtOnce = 9;
 
 /// The row that ends last: where rows are broadcast or overlap, not always the last of a group.
@@ -190,12 +196,18 @@ template <int kRows, class Op>
 inline Vector<typename Op::V> join_vectors(const Op& op, const typename Op::Element* const* rows,
                                            int64_t count, int64_t at) {
   auto v = op.load(rows[0] + at);
-  if constexpr (kRows > 1) {
-    v = Op::join(v, op.load(rows[1] + at));
+  if constexpr (kRows > 0) {
+    if constexpr (kRows > 1) v = Op::join(v, op.load(rows[1] + at));
     if constexpr (kRows > 2) v = Op::join(v, op.load(rows[2] + at));
     static_assert(kRows <= 3);
-  } else {
-    for (int64_t r = 1; r < (kRows ? kRows : count); ++r) v = Op::join(v, op.load(rows[r] + at));
+    return v;
+  }
+  for (int64_t r = 1; r < std::min(kRowsAtOnce, count); ++r) v = Op::join(v, op.load(rows[r] + at));
+  for (int64_t first = kRowsAtOnce; first < count; first += kRowsAtOnce) {
+    auto group = op.load(rows[first] + at);
+    for (int64_t r = first + 1; r < std::min(first + kRowsAtOnce, count); ++r)
+      group = Op::join(group, op.load(rows[r] + at));
+    v = Op::join(v, group);
   }
   return v;
 }

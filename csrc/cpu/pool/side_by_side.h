@@ -19,12 +19,16 @@ class LanePool : ValuePool<Op, Finish> {
   using typename Base::Total;
   static constexpr Lane kLane = Lane::batch;
   static constexpr int64_t kChunk = 2048;
-  explicit LanePool(const Base& base) : Base(base), fetches_(is_copy_streamed(input_bytes(plan))) {}
+  static constexpr bool kHasOrder = !Op::kRepeats;
+  explicit LanePool(const Base& base)
+      : Base(base),
+        fetches_(is_copy_streamed(input_bytes(plan))),
+        rows_first_(!Op::kRepeats && joins_rows_first(plan)) {}
   static Total combine(Total a, Total b) { return Op::join(a, b); }
 
   void whole(const Task& task) const {
     const Box box = box_of(plan, task, 3);
-    if (box.taps > kChain) {
+    if (box.taps > kChain && !rows_first_) {
       const Room<Line<Total>> totals;
       piece(task, box, 0, box.taps, totals->at);
       return store(task, box, totals->at);
@@ -35,7 +39,10 @@ class LanePool : ValuePool<Op, Finish> {
       for (int64_t i = 0; i < task.n; ++i) store_part(op, out->at + i, all_lanes(Op::none()), 1);
     } else {
       checkpoint_for(box.taps * task.n);
-      run(task, box, 0, box.taps, line->at);
+      if (rows_first_)
+        run_columns(task, box, line->at);
+      else
+        run(task, box, 0, box.taps, line->at);
       finish.write(op, {0, 1, task.n, 1, counted(plan, box)}, line->at, out->at,
                    [&](int64_t i) { return this->again(box, task.x + i); });
     }
@@ -70,13 +77,28 @@ class LanePool : ValuePool<Op, Finish> {
     alignas(64) A at[kChunk + kSlack];
   };
 
-  /// Memory is read fastest from front to back: long rows one by one, of short ones a few
-  /// kilobytes at a time.
+  /// Joins the taps of every column, then the columns.
+  void run_columns(const Task& task, const Box& box, V* line) const {
+    const Room<Line<V>> room;
+    Box column = box;
+    column.count[2] = 1;
+    column.taps = box.count[0] * box.count[1];
+    for (int64_t c = 0; c < box.count[2]; ++c, column.x += box.x_step[2]) {
+      const RowList<T> list(x + task.x, column, 0, column.taps);
+      join_rows(op, list.at, column.taps, 0, task.n, end, c > 0 ? room->at : line);
+      for (int64_t i = 0; c > 0 && i < task.n; i += kLanes<V>)
+        join_into(line + i, load_vector<Vector<V>>(room->at + i));
+    }
+  }
+
+  /// Joins a run of taps, kRowsAtOnce and then the next ones. Memory is read fastest from front to
+  /// back: long rows one by one, of short ones a few kilobytes at a time.
   void run(const Task& task, const Box& box, int64_t f, int64_t taps, V* line) const {
-    constexpr int64_t kLong = 1024, kBlock = 2048, kFar = 16384;  // bytes
+    constexpr int64_t kLong = 1024, kBlock = 2048;  // bytes
     const int64_t row = task.n * int64_t(sizeof(T));
     if (taps > kRowsAtOnce && row < kLong && box.count[0] * box.count[1] == 1) {
-      const int64_t most = std::max(kRowsAtOnce, kBlock / row), pitch = box.x_step[2];
+      const int64_t groups = 1 + (kBlock - 1) / (row * kRowsAtOnce);
+      const int64_t most = groups * kRowsAtOnce, pitch = box.x_step[2];
       const T* first = x + task.x + box.x + f * pitch;
       for (int64_t r = 0; r < taps; r += most, first += most * pitch) {
         if (pitch == task.n) fetch_ahead(first, most * pitch);
@@ -85,15 +107,39 @@ class LanePool : ValuePool<Op, Finish> {
       return;
     }
     const RowList<T> list(x + task.x, box, f, taps);
-    if (taps <= kRowsAtOnce || row < kLong)
+    if (taps <= kRowsAtOnce || row < kLong || !fetches_)
       return join_rows(op, list.at, taps, 0, task.n, end, line);
-    for (int64_t r = 0; r < taps; ++r) {
-      if (fetches_) fetch_ahead<kFar>(list.at[r], task.n);
-      if (r == 0)
-        join_group<1, false>(op, list.at, 1, 0, task.n, end, line);
+    join_long_rows(list.at, taps, task.n, line);
+  }
+
+  void join_long_rows(const T* const* rows, int64_t count, int64_t n, V* line) const {
+    constexpr int64_t kFar = 16384;
+    const Room<Line<V>> room;
+    for (int64_t r = 0; r < count; ++r) {
+      if (fetches_) fetch_ahead<kFar>(rows[r], n);
+      // What is joined in any order needs no room for groups.
+      const int64_t place = Op::kRepeats ? r : r % kRowsAtOnce;
+      V* const group = Op::kRepeats || r < kRowsAtOnce ? line : room->at;
+      if (group != line && (place == kRowsAtOnce - 1 || r == count - 1))
+        end_group(rows[r], n, place > 0 ? group : nullptr, line);
+      else if (place == 0)
+        join_group<1, false>(op, rows + r, 1, 0, n, end, group);
       else
-        join_group<1, true>(op, list.at + r, 1, 0, task.n, end, line);
+        join_group<1, true>(op, rows + r, 1, 0, n, end, group);
     }
+  }
+
+  /// Joins the line with what a row ends: a group, if there are rows before it.
+  void end_group(const T* row, int64_t n, const V* group, V* line) const {
+    for (int64_t i = 0; i < n; i += kLanes<V>) {
+      auto v = load_part(op, row + i, n - i, end);
+      if (group) v = Op::join(load_vector<Vector<V>>(group + i), v);
+      join_into(line + i, v);
+    }
+  }
+
+  static void join_into(V* to, const Vector<V>& v) {
+    store_vector(to, Op::join(load_vector<Vector<V>>(to), v));
   }
 
   /// Joins `count` rows, `pitch` apart, and the line where there is `more` in it.
@@ -101,49 +147,44 @@ class LanePool : ValuePool<Op, Finish> {
                  V* line) const {
     constexpr int64_t kStep = kLanes<V>;
     int64_t i = 0;
-    if (count >= 2) {
-      for (; i + 4 * kStep <= n; i += 4 * kStep)
-        join_block<4>(first + i, pitch, count, more, line + i);
-      for (; i + 2 * kStep <= n; i += 2 * kStep)
-        join_block<2>(first + i, pitch, count, more, line + i);
-    }
+    for (; i + 4 * kStep <= n; i += 4 * kStep)
+      join_block<4>(first + i, pitch, count, more, line + i);
+    for (; i + 2 * kStep <= n; i += 2 * kStep)
+      join_block<2>(first + i, pitch, count, more, line + i);
     for (; i < n; i += kStep) {
+      const int64_t left = std::min(kStep, n - i);
+      const auto tap = [&](int64_t r) { return load_part(op, first + r * pitch + i, left, end); };
       auto v = more ? load_vector<Vector<V>>(line + i) : all_lanes(Op::none());
-      for (int64_t r = 0; r < count; ++r)
-        v = Op::join(v, load_part(op, first + r * pitch + i, std::min(kStep, n - i), end));
+      for (int64_t r = 0; r < count;) {
+        auto group = tap(r);
+        for (const int64_t last = std::min(r + kRowsAtOnce, count); ++r < last;)
+          group = Op::join(group, tap(r));
+        v = Op::join(v, group);
+      }
       store_vector(line + i, v);
     }
   }
 
-  /// 2 or 4 vectors of a line, four running ones in all so that no chain holds the others up;
-  /// count >= 2.
-  template <int kColumns>
+  /// The same of kColumns vectors.
+  template <int64_t kColumns>
   void join_block(const T* row, int64_t pitch, int64_t count, bool more, V* line) const {
-    constexpr int64_t kStep = 4 / kColumns;
-    const auto tap = [&](int64_t j) {
-      return op.load(row + j / kColumns * pitch + j % kColumns * kLanes<V>);
+    Vector<V> joined[kColumns], group[kColumns];
+    const auto each = [](const auto& body) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+      for (int64_t c = 0; c < kColumns; ++c) body(c);
     };
-    auto a = tap(0), b = tap(1), c = tap(2), d = tap(3);
-    for (; (count -= kStep) >= kStep;) {
-      row += kStep * pitch;
-      a = Op::join(a, tap(0));
-      b = Op::join(b, tap(1));
-      c = Op::join(c, tap(2));
-      d = Op::join(d, tap(3));
+    const auto tap = [&](int64_t c) { return op.load(row + c * kLanes<V>); };
+    each([&](int64_t c) {
+      joined[c] = more ? load_vector<Vector<V>>(line + c * kLanes<V>) : all_lanes(Op::none());
+    });
+    for (; count > 0; count -= kRowsAtOnce) {
+      each([&](int64_t c) { group[c] = tap(c); });
+      row += pitch;
+      for (int64_t r = 1; r < std::min(kRowsAtOnce, count); ++r, row += pitch)
+        each([&](int64_t c) { group[c] = Op::join(group[c], tap(c)); });
+      each([&](int64_t c) { joined[c] = Op::join(joined[c], group[c]); });
     }
-    row += kStep * pitch;
-    if (kColumns == 2 && count > 0) {
-      a = Op::join(a, tap(0));
-      b = Op::join(b, tap(1));
-    }
-    const auto put = [&](V* to, const Vector<V>& v) {
-      store_vector(to, more ? Op::join(load_vector<Vector<V>>(to), v) : v);
-    };
-    put(line, kColumns == 2 ? Op::join(a, c) : a);
-    put(line + kLanes<V>, kColumns == 2 ? Op::join(b, d) : b);
-    if constexpr (kColumns == 2) return;
-    put(line + 2 * kLanes<V>, c);
-    put(line + 3 * kLanes<V>, d);
+    each([&](int64_t c) { store_vector(line + c * kLanes<V>, joined[c]); });
   }
 
   void put(const Task& task, const T* from) const {
@@ -154,6 +195,7 @@ class LanePool : ValuePool<Op, Finish> {
   }
 
   const bool fetches_;  // from memory: what a cache holds arrives without
+  const bool rows_first_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // outputs go, how a line of columns is joined along the rows.
 #pragma once
 
+#include "cpu/pool/apart.h"
 #include "cpu/pool/strip_sink.h"
 #include "cpu/pool/value_pool.h"
 
@@ -66,14 +67,7 @@ class StripPool : protected ValuePool<Op, Finish> {
         join_rows(op, rows.at, rows.count, i * pitch, lanes, end, line);
       return;
     }
-    T row[StripRoom<V>::kValues];
-    for (int64_t r = 0; r < rows.count; ++r) {
-      for (int64_t i = c.low; i < c.high; ++i) row[i - c.low] = rows.at[r][i * pitch];
-      for (int64_t i = 0; i < c.high - c.low; i += kLanes<V>) {
-        const auto v = op.load(row + i);
-        store_vector(line + i, r ? Op::join(load_vector<Vector<V>>(line + i), v) : v);
-      }
-    }
+    join_rows_apart(op, rows.at, rows.count, c.low, c.high - c.low, pitch, line);
   }
 
   const StripShape shape_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/memory/sink.h"
+#include "cpu/pool/parts.h"
 #include "cpu/pool/strip_tasks.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -17,10 +18,24 @@ inline int64_t piece_of(const PoolPlan& p) {
   return Sink<char>::kPiece / int64_t(size_of(p.dtype));
 }
 
+/// Whether the taps of windows are joined rows first, then columns: of those that strips take among
+/// some planes or others, and of few taps. Whatever path takes such a window, its sum has the same
+/// bits, so this asks for nothing but the windows of a plane. Counts are exact in float32.
+[[gnu::noinline]] inline bool joins_rows_first(const PoolPlan& p) {
+  double counted = 1;
+  for (const PoolAxis& a : p.axis) counted *= double(a.window);
+  return p.axis[2].out > 1 && counted <= 0x1p24 &&
+         (most_taps(p, 3) <= kMostTaps || suits_strips(p, kLineBytes / value_bytes(p)));
+}
+
 /// The shape of strips of a plan, without outputs where strips do not suit it.
 [[gnu::noinline]] inline StripShape value_shape(const PoolPlan& p) {
+  if (!joins_rows_first(p)) return {};
   return strip_shape(p, kLineBytes / value_bytes(p), piece_of(p));
 }
+
+/// Neighbouring planes lie side by side in x, where columns do not.
+inline bool has_lanes(const PoolPlan& p) { return fits_lanes(p) && p.x.space[2] != 1; }
 
 /// Windows of three columns, every second one, each of which has a column, and of at most three
 /// rows of one plane.

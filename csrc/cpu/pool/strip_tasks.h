@@ -55,17 +55,29 @@ inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
     s.stack = std::min(p.batch[1], std::max<int64_t>(1, lines / s.rows));
 }
 
+/// Columns of one window.
+inline int64_t span_of(const PoolAxis& w) { return (w.window - 1) * w.dilation + 1; }
+
+/// From one window to the next of packed columns that strips take, at most.
+constexpr int64_t kMostPackedStride = 32;
+
+/// Whether windows suit strips of lines that hold `values` in all, however many planes there are
+/// and wherever they lie.
+inline bool suits_strips(const PoolPlan& p, int64_t values) {
+  const PoolAxis& w = p.axis[2];
+  return w.out > 1 && span_of(w) <= values / 4 && most_taps(p, 2) + w.window <= kChain &&
+         (p.x.space[2] != 1 || w.stride <= kMostPackedStride);
+}
+
 /// `values` is what all lines hold, `piece` what may be written at once.
 [[gnu::noinline]] inline StripShape strip_shape(const PoolPlan& p, int64_t values, int64_t piece) {
   const PoolAxis& w = p.axis[2];
   StripShape s;
-  s.span = (w.window - 1) * w.dilation + 1;
+  s.span = span_of(w);
   const bool packed = has_packed_planes(p);
   if (packed) s.planes = p.batch[1];
-  const bool near = packed || p.x.space[2] == 1;
-  const int64_t widest = near ? (packed ? 2 * s.span : 32) : 4;
-  if (w.out < 2 || w.stride > widest || s.span > values / 4) return s;
-  if (most_taps(p, 2) + w.window > kChain) return s;
+  const int64_t widest = p.x.space[2] == 1 ? kMostPackedStride : packed ? 2 * s.span : 4;
+  if (!suits_strips(p, values) || w.stride > widest) return s;
   const int64_t columns = s.span + std::min<int64_t>(w.out - 1, 7) * w.stride;
   s.lanes = std::min({s.planes, values / columns, piece});
   if (s.lanes < s.planes) s.lanes = s.lanes / 64 * 64;

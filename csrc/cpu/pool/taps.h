@@ -62,8 +62,8 @@ class TapPool : ValuePool<Op, Finish> {
  private:
   /// Windows next to each other that see as many taps, and where their outputs go.
   struct Run {
-    int64_t windows, taps, x_step, y_step, lanes;
-    const T* at[kMostTaps];
+    int64_t windows, taps, rows, x_step, y_step, lanes;
+    const T* at[kMostTaps];  // column by column
     T* to;
     int64_t from = 0;  // elements from `at` to the first window
     int64_t next = 0;  // bytes from where the streams begin to what is fetched for it
@@ -111,9 +111,9 @@ class TapPool : ValuePool<Op, Finish> {
     const PoolAxis& w = plan.axis[2];
     const AxisTaps taps = axis_taps(w, o);
     const int64_t pitch = plan.x.space[2];
-    Run run{n, 0, w.stride * pitch, plan.y.space[2], plan.batch[1], {}, nullptr};
-    for (int64_t r = 0; r < rows_.count; ++r)
-      for (int64_t k = 0; k < taps.count; ++k)
+    Run run{n, 0, rows_.count, w.stride * pitch, plan.y.space[2], plan.batch[1], {}, nullptr};
+    for (int64_t k = 0; k < taps.count; ++k)
+      for (int64_t r = 0; r < rows_.count; ++r)
         run.at[run.taps++] = rows_.at[r] + (taps.begin + k * w.dilation) * pitch;
     const auto last = finish.of_count(plan.include_padding ? rows_.inside() * double(taps.inside)
                                                            : double(run.taps));
@@ -131,18 +131,32 @@ class TapPool : ValuePool<Op, Finish> {
 
   template <class Last>
   void join(const Run& run, const Last& last) const {
-    if (run.taps == 4) return join_windows<4>(run, last);
-    if (run.taps == 8) return join_windows<8>(run, last);
-    if (run.taps > 0) return join_windows<0>(run, last);
+    // One row, or one column, is a single chain; so is what is joined in any order.
+    const int64_t rows = Op::kRepeats || run.rows == run.taps ? 1 : run.rows;
+    if (run.taps == 4) return join_of<4>(rows, run, last);
+    if (run.taps == 8) return join_of<8>(rows, run, last);
+    if (run.taps > 0) return join_of<0>(rows, run, last);
     for (int64_t n = 0; n < run.windows; ++n)
       for (int64_t i = 0; i < run.lanes; i += kStep)
         op.store(run.to + n * run.y_step + std::min(i, run.lanes - kStep), all_lanes(Op::none()));
   }
 
   template <int kTaps, class Last>
+  void join_of(int64_t rows, const Run& run, const Last& last) const {
+    if constexpr (!Op::kRepeats) {
+      if (kTaps == 0 && rows > 1) return join_windows<0, 0>(run, last);
+      if (kTaps > 0 && rows == 2) return join_windows<kTaps, 2>(run, last);
+      if (kTaps == 8 && rows == 4) return join_windows<kTaps, 4>(run, last);
+    }
+    join_windows<kTaps, 1>(run, last);
+  }
+
+  /// kTaps and kRows: how many they are, or 0 for those given.
+  template <int kTaps, int kRows, class Last>
   [[gnu::noinline]] void join_windows(const Run& run, Last last) const {
     const Op op = this->op;
     const int64_t taps = kTaps ? kTaps : run.taps, lanes = run.lanes;
+    const int64_t rows = kRows ? kRows : run.rows;
     const T* at[kMostTaps];
     const char* stream[kMostTaps];
     std::copy_n(run.at, kMostTaps, at);
@@ -170,9 +184,15 @@ class TapPool : ValuePool<Op, Finish> {
           const bool second = kTaps > 0 && k >= kTaps / 2;
           return op.load(second ? at[k - kTaps / 2] + (from + i + half) : at[k] + (from + i));
         };
-        auto v = tap(0);
+        const auto column = [&](int64_t k) __attribute__((always_inline)) {
+          auto v = tap(k);
+#pragma GCC unroll 4
+          for (int64_t r = 1; r < rows; ++r) v = Op::join(v, tap(k + r));
+          return v;
+        };
+        auto v = column(0);
 #pragma GCC unroll 8
-        for (int64_t k = 1; k < taps; ++k) v = Op::join(v, tap(k));
+        for (int64_t k = rows; k < taps; k += rows) v = Op::join(v, column(k));
         op.store(to + i, last(v));
       }
   }

@@ -24,7 +24,8 @@ struct ValuePool {
 
   V again(const Box& box, int64_t at) const { return scaled_norm<V>(plan, box, x + at); }
   /// Writes one output of a window.
-  void put(int64_t at, Total total, const Box& box, int64_t plane) const {
+  template <class S>
+  void put(int64_t at, S total, const Box& box, int64_t plane) const {
     const V v = box.taps == 0 ? Op::none() : finish.one(total, counted(plan, box), [&](int64_t) {
       return again(box, plane);
     });

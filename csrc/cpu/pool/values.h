@@ -41,6 +41,7 @@ void pool_values(const PoolPlan& plan, ValuePath path, Op op, Finish finish, con
   const ValuePool<Op, Finish> base{
       plan, op, finish, first, static_cast<T*>(y), end_of_x(plan, first)};
   const auto planes_in_rows = [&] { return make_tasks(plan, Lane::batch, kPlanesAtOnce); };
+  const bool is_cut = !joins_rows_first(plan);
   if (path >= lane_thirds && path <= strips) finish.prepare(plan);  // all paths of strips
   switch (path) {
     case taps: return run_path<taps, TapPool>(base, tap_tasks(plan));
@@ -53,8 +54,8 @@ void pool_values(const PoolPlan& plan, ValuePath path, Op op, Finish finish, con
     case strips: return run_strips<strips, LinePool>(base, value_shape(plan));
     case short_planes: return run_path<short_planes, ShortPlanePool>(base, planes_in_rows());
     case planes: return run_path<planes, PlanePool>(base, planes_in_rows());
-    case side_by_side: return run_windows(LanePool<Op, Finish>(base), plan);
-    case plain: return run_windows(WindowPool<Op, Finish>(base), plan);
+    case side_by_side: return run_windows(LanePool<Op, Finish>(base), plan, is_cut);
+    case plain: return run_windows(WindowPool<Op, Finish>(base), plan, is_cut);
   }
 }
 

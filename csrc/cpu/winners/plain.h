@@ -18,6 +18,7 @@ class WindowWinners : WinnerPool<T> {
   using Total = Winner;
   static constexpr Lane kLane = Lane::none;
   static constexpr int64_t kChunk = 1;
+  static constexpr bool kHasOrder = false;
   explicit WindowWinners(const Base& base) : Base(base) {}
   static Total combine(Total a, Total b) { return first_winner(a, b); }
 

@@ -17,6 +17,7 @@ class LaneWinners : WinnerPool<T> {
   using Total = Winner;
   static constexpr Lane kLane = Lane::batch;
   static constexpr int64_t kChunk = 512, kRun = 1 << 20;
+  static constexpr bool kHasOrder = false;
   explicit LaneWinners(const Base& base) : Base(base) {}
   static Total combine(Total a, Total b) { return first_winner(a, b); }
 

@@ -30,7 +30,7 @@ def rank(function: str, input: torch.Tensor, least: int, most: int) -> int:
 
 def whole(function: str, name: str, value: Any, least: int, most: int = LARGEST) -> Any:
     """An int of this range; a symbolic one, of a shape being traced, is taken as it is."""
-    if type(value) is int and least <= value <= most or isinstance(value, torch.SymInt):
+    if (type(value) is int and least <= value <= most) or isinstance(value, torch.SymInt):
         return value
     try:
         if isinstance(value, bool):

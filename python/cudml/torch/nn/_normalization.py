@@ -112,7 +112,7 @@ class _BatchNorm(_Activated, batchnorm._BatchNorm):
         return self.momentum
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input_dim(input)  # type: ignore[no-untyped-call]
+        self._check_input_dim(input)
         momentum = self._step()
         is_kept = not self.training or self.track_running_stats
         has_none = self.running_mean is None and self.running_var is None
