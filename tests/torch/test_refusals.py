@@ -120,6 +120,24 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ct.normalize_grad(x(), x(), None, None, count=x(1), sums=x(2)),
         "normalize_grad: sums is a Tensor; it must be a tuple of two",
     ),
+    "epsilon": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, epsilon="1e-5"),
+        "mean_variance_normalization: Epsilon is '1e-5'; it must be a real number",
+    ),
+    "epsilons": (
+        lambda: ct.normalize(x(), None, None, epsilon=[1]),
+        "normalize: Epsilon is a list; it must be a real number",
+    ),
+    "shape": (
+        lambda: ct.average_pooling_grad(x(), 5, 2),
+        "average_pooling_grad: OutputGradientTensor.Sizes is 5 (int); it must be a sequence",
+    ),
+    "unpooled": (lambda: ct.max_unpooling(x(), x().long(), 5), "max_unpooling: OutputTensor.Sizes"),
+    "parameter": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, activation=("elu", {"alpha": "1"})),
+        "FusedActivation.alpha is '1'; it must be a real number",
+    ),
+    "pad value": (lambda: ct.padding(x(), 1, 1, value=True), "padding: PaddingValue is True"),
     "complex": (lambda: ct.average_pooling(x().to(torch.complex64), 2), "average_pooling: "),
 }
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from cudml import directml
 from cudml._typing import ActivationName
+from cudml.torch._arguments import real
 
 
 def _table() -> dict[str, dict[str, float | None]]:
@@ -64,9 +65,7 @@ def _is_pair(activation: Any) -> bool:
 def _number(op: str, name: str, key: str, value: Any) -> float:
     if value is None:
         raise ValueError(f"{op}: FusedActivation.{key} is missing; {name} has no default for it")
-    if isinstance(value, (str, bytes, bool)):
-        raise TypeError(f"{op}: FusedActivation.{key} is {value!r}; it must be a real number")
-    return float(value)
+    return real(op, f"FusedActivation.{key}", value)
 
 
 def decode(activation: str, parameters: Sequence[float]) -> Any:

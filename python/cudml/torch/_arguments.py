@@ -53,6 +53,25 @@ def wholes(
     return [whole(op, f"{field}[{i}]", v, least, most) for i, v in enumerate(values)]
 
 
+def shape(op: str, field: str, values: Any, rank: int) -> list[Any]:
+    """The sizes of a whole tensor of a known rank."""
+    if not is_list(values):
+        kind = type(values).__name__
+        raise TypeError(f"{op}: {field} is {values!r} ({kind}); it must be a sequence of sizes")
+    return wholes(op, field, values, rank, 0, 2**63 - 1)
+
+
+def real(op: str, field: str, value: Any) -> float:
+    """A real number."""
+    if isinstance(value, (bool, str, bytes, complex)):
+        raise TypeError(f"{op}: {field} is {value!r}; it must be a real number")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise TypeError(f"{op}: {field} is a {kind}; it must be a real number") from None
+
+
 def axes_of(op: str, axes: Any, rank: int) -> list[int]:
     """Axes counted from 0, in the order given."""
     listed = list(axes) if is_list(axes) else [axes]

@@ -11,7 +11,7 @@ from torch import Tensor
 import cudml
 from cudml._typing import ActivationLike, Axes, GradientName, Number
 from cudml.torch._activations import encode
-from cudml.torch._arguments import axes_of, flag
+from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._dispatch import call, check_tensors, is_plain
 from cudml.torch._results import count_of, keeps_order, masked
 
@@ -94,7 +94,9 @@ def mean_variance_normalization(
     check_tensors(op, "scale", "bias", x=x, scale=scale, bias=bias)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
     over = axes_of(op, axes, x.dim())
-    y = call(op, x, scale, bias, over, *flags, float(epsilon), *encode(op, activation))
+    y = call(
+        op, x, scale, bias, over, *flags, real(op, "Epsilon", epsilon), *encode(op, activation)
+    )
     if not flag(op, "return_statistics", return_statistics):
         return y
     return y, *_statistics(x, over, *flags)
@@ -175,7 +177,10 @@ def mean_variance_normalization_grad(
     check_tensors(op, *optional, x=x, grad=grad, **given)
     mask = chosen(op, outputs)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
-    over, fused = axes_of(op, axes, x.dim()), (float(epsilon), *encode(op, activation))
+    over, fused = (
+        axes_of(op, axes, x.dim()),
+        (real(op, "Epsilon", epsilon), *encode(op, activation)),
+    )
     if mean is None and variance is None:
         result = call(op, x, grad, scale, bias, over, *flags, *fused, mask)
         return present(result, (x, scale, bias), mask)

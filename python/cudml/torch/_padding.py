@@ -11,12 +11,11 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import Geometry, Mode, ModeName, Number
-from cudml.torch._arguments import is_list, wholes
+from cudml.torch._arguments import is_list, real, shape, wholes
 from cudml.torch._dispatch import call, check_tensors, is_plain
 from cudml.torch._results import keeps_order
 
 _MODES = get_args(ModeName)
-_LARGEST_SIZE = 2**63 - 1
 
 
 def padding(
@@ -81,12 +80,12 @@ def _scalar(value: Any) -> Any:
     """The pad value as a Scalar holds it: an int of 64 bits or a float."""
     if type(value) is float or isinstance(value, (torch.SymInt, torch.SymFloat)):
         return value
-    if isinstance(value, (bool, str, bytes, complex)):
-        raise TypeError(f"padding: PaddingValue is {value!r}; it must be a real number")
     try:
         number = operator.index(value)
     except TypeError:
-        return float(value)
+        return real("padding", "PaddingValue", value)
+    if isinstance(value, bool):
+        raise TypeError(f"padding: PaddingValue is {value}; it must be a real number")
     if not -(2**63) <= number < 2**63:
         raise ValueError(
             f"padding: PaddingValue is {number}; as an int it must be between {-(2**63)} and "
@@ -115,7 +114,7 @@ def padding_grad(
         return cudml.padding_grad(grad, input_sizes, start_padding, end_padding, mode=mode)
     op = "padding_grad"
     check_tensors(op, grad=grad)
-    sizes = wholes(op, "OutputGradientTensor.Sizes", input_sizes, grad.dim(), 0, _LARGEST_SIZE)
+    sizes = shape(op, "OutputGradientTensor.Sizes", input_sizes, grad.dim())
     start = wholes(op, "StartPadding", start_padding, grad.dim(), 0)
     end = wholes(op, "EndPadding", end_padding, grad.dim(), 0)
     dx: Tensor = call(op, grad, sizes, start, end, _mode(op, mode))
@@ -136,6 +135,6 @@ def max_unpooling(x: Tensor, indices: Tensor, output_sizes: Sequence[SupportsInd
         return cudml.max_unpooling(x, indices, output_sizes)
     op = "max_unpooling"
     check_tensors(op, x=x, indices=indices)
-    sizes = wholes(op, "OutputTensor.Sizes", output_sizes, x.dim(), 0, _LARGEST_SIZE)
+    sizes = shape(op, "OutputTensor.Sizes", output_sizes, x.dim())
     y: Tensor = call(op, x, indices, sizes)
     return y

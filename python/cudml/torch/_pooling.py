@@ -9,7 +9,7 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
-from cudml.torch._arguments import Windows, flag, whole
+from cudml.torch._arguments import Windows, flag, shape, whole
 from cudml.torch._dispatch import call, check_tensors, is_plain
 from cudml.torch._results import keeps_order
 
@@ -196,7 +196,7 @@ def average_pooling_grad(
         return cudml.average_pooling_grad(grad, input_sizes, *geometry, **options)  # type: ignore[arg-type]
     op = "average_pooling_grad"
     check_tensors(op, grad=grad)
-    same_rank(op, "grad", grad, len(input_sizes))
+    input_sizes = shape(op, "OutputGradientTensor.Sizes", input_sizes, grad.dim())
     windows = Windows.of(op, grad.dim(), axes, *geometry)
     is_counted = flag(op, "IncludePadding", include_padding)
     sizes = windows.folded_sizes(input_sizes)

@@ -11,7 +11,7 @@ from torch import Tensor
 import cudml
 from cudml._typing import ActivationLike, Axes, GradientName, Number, WideDtype
 from cudml.torch._activations import encode
-from cudml.torch._arguments import axes_of, flag
+from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._dispatch import call, check_tensors, is_plain
 from cudml.torch._normalization import OUTPUTS, Gradients, chosen, present
 from cudml.torch._results import Triple, count_of, keeps_order
@@ -120,7 +120,7 @@ def normalize(
         return cudml.normalize(x, *given, epsilon=epsilon, activation=activation, out=out)
     op = "normalize"
     check_tensors(op, *_GIVEN, x=x, **dict(zip(_GIVEN, given, strict=True)))
-    y: Tensor = call(op, x, *given, float(epsilon), *encode(op, activation))
+    y: Tensor = call(op, x, *given, real(op, "Epsilon", epsilon), *encode(op, activation))
     return y
 
 
@@ -151,7 +151,9 @@ def normalize_grad_sums(
     named = dict(zip(_GIVEN, given, strict=True))
     check_tensors(op, *_GIVEN, x=x, grad=grad, **named)
     kind, over = _wide(op, dtype), axes_of(op, axes, x.dim())
-    sum_w, sum_wz = call(op, x, grad, *given, over, float(epsilon), *encode(op, activation))
+    sum_w, sum_wz = call(
+        op, x, grad, *given, over, real(op, "Epsilon", epsilon), *encode(op, activation)
+    )
     return sum_w.to(kind), sum_wz.to(kind)
 
 
@@ -188,6 +190,6 @@ def normalize_grad(
     optional = {**dict(zip(_GIVEN, given, strict=True)), "count": count}
     optional |= {"GradientSum": sum_w, "ProductSum": sum_wz} if sums is not None else {}
     check_tensors(op, *_GIVEN, "count", x=x, grad=grad, **optional)
-    mask, fused = chosen(op, outputs), (float(epsilon), *encode(op, activation))
+    mask, fused = chosen(op, outputs), (real(op, "Epsilon", epsilon), *encode(op, activation))
     gradients = call(op, x, grad, *given, count, sum_w, sum_wz, *fused, mask)
     return present(gradients, (x, scale, bias), mask)
