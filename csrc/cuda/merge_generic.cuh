@@ -3,8 +3,8 @@
 
 #include "core/operands.h"
 #include "cuda/grid.cuh"
-#include "cuda/strided_walk.cuh"
 #include "cuda/mvn_two_phase_kernels.h"
+#include "cuda/strided_walk.cuh"
 #include "math/merged.h"
 
 namespace cudml::cuda {

@@ -5,8 +5,8 @@
 #include "core/operands.h"
 #include "cuda/epilogue.cuh"
 #include "cuda/grid.cuh"
-#include "cuda/strided_walk.cuh"
 #include "cuda/mvn_two_phase_kernels.h"
+#include "cuda/strided_walk.cuh"
 #include "math/given.h"
 
 namespace cudml::cuda {
