@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
 import torch
 
 from cudml import bounds
@@ -62,11 +61,16 @@ def call(module: Any, case: Case, tensors: dict[str, torch.Tensor]) -> Any:
     return result if act is None else getattr(torch.nn.functional, act)(result)
 
 
-def gradients(result: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Of all leaves, for a gradient of the first result that differs from element to element."""
-    y = result[0] if isinstance(result, tuple) else result
+def gradient_of(y: torch.Tensor) -> torch.Tensor:
+    """A gradient that differs from element to element, of float32 numbers."""
     generator = torch.Generator().manual_seed(y.numel())
-    grad = torch.randn(y.shape, generator=generator, dtype=torch.float32).to(y.dtype)
+    return torch.randn(y.shape, generator=generator, dtype=torch.float32).to(y.dtype)
+
+
+def gradients(result: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Of all leaves, for one gradient of the first result."""
+    y = result[0] if isinstance(result, tuple) else result
+    grad = gradient_of(y)
     wanted = {name: t for name, t in tensors.items() if t.requires_grad}
     found = torch.autograd.grad(y, list(wanted.values()), grad)
     return dict(zip(wanted, found, strict=True))
@@ -79,20 +83,22 @@ def assert_close(got: torch.Tensor, want: torch.Tensor) -> None:
 
 
 class Recorder:
-    """The canonical calls that a function of torch's signature makes."""
+    """The canonical calls that a function of torch's signature makes, and their results."""
 
     NAMES = ("max_pooling", "average_pooling", "lp_pooling", "padding", "normalize",
              "mean_variance_normalization", "max_unpooling")  # fmt: skip
 
     def __init__(self, monkeypatch: Any, canonical: Any) -> None:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.results: list[Any] = []
         for name in self.NAMES:
             monkeypatch.setattr(canonical, name, self._kept(name, getattr(canonical, name)))
 
     def _kept(self, name: str, function: Any) -> Any:
         def recorded(*args: Any, **kwargs: Any) -> Any:
             self.calls.append((name, args, kwargs))
-            return function(*args, **kwargs)
+            self.results.append(function(*args, **kwargs))
+            return self.results[-1]
 
         return recorded
 
@@ -101,15 +107,31 @@ def numpy_of(value: Any) -> Any:
     return value.detach().numpy() if isinstance(value, torch.Tensor) else value
 
 
-def assert_inside(got: torch.Tensor, exact: torch.Tensor, call: Any) -> None:
-    """A float32 result is within the bound of the canonical call of float64's exact one."""
-    name, args, kwargs = call
-    expected = bounds.expected(
-        name, *map(numpy_of, args), **{k: numpy_of(v) for k, v in kwargs.items()}
-    )
-    bound = expected.bounds[0]
-    assert bound is not None
+def bounds_of(name: str, *args: Any, **kwargs: Any) -> Any:
+    """How far the results of a canonical call may be from the exact ones."""
+    given = {k: numpy_of(v) for k, v in kwargs.items()}
+    return bounds.expected(name, *map(numpy_of, args), **given).bounds
+
+
+def bounds_of_gradients(recorder: Recorder, grad: torch.Tensor) -> Any:
+    """Of the last call: those of x, scale and bias, or of x alone."""
+    (name, args, kwargs), y = recorder.calls[-1], recorder.results[-1]
+    g = grad.reshape((y[0] if isinstance(y, tuple) else y).shape)
+    x, *rest = args
+    if name == "average_pooling":
+        own = {"include_padding": kwargs["include_padding"]}
+        return bounds_of("average_pooling_grad", g, tuple(x.shape), *rest, **own)
+    if name == "padding":
+        start, end, mode = args[1], args[2], kwargs["mode"]
+        return bounds_of("padding_grad", g, tuple(x.shape), start, end, mode=mode)
+    own = {} if name == "max_pooling" else kwargs
+    return bounds_of(f"{name}_grad", x, g, *rest, **own)
+
+
+def assert_inside(got: torch.Tensor, exact: torch.Tensor, bound: Any) -> None:
+    """A float32 result is within the bound, in whatever shape it is, of float64's exact one."""
+    assert bound is not None and got.dtype == torch.float32 and bound.size == got.numel()
     value, exact_value = got.detach().double().numpy(), exact.detach().numpy()
-    room = np.broadcast_to(bound.reshape(-1), (value.size,)).reshape(value.shape)
+    room = bound.reshape(value.shape)
     passed, _, share = bounds.judge(value, exact_value, room, bounds.FORMATS["float32"])
     assert passed.all(), f"{share.max()} of the bound"

@@ -16,7 +16,10 @@ from tests.torch.comparing import (  # noqa: E402
     Recorder,
     assert_close,
     assert_inside,
+    bounds_of,
+    bounds_of_gradients,
     call,
+    gradient_of,
     gradients,
     leaves,
 )
@@ -142,17 +145,30 @@ def test_float64_is_torchs(case: Case, order: str) -> None:
         assert_close(found, expected)
 
 
+def has_own_bounds(case: Case) -> bool:
+    """Not an Lp pooling, whose bound holds for a given y, nor a padding of a mere slice."""
+    is_slice = case.name == "pad" and min(case.args[0]) < 0
+    return not is_slice and not case.name.startswith("lp_pool")
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_float32_is_within_the_bound(case: Case, monkeypatch: Any) -> None:
-    """Of the same call in float64 by torch, whose input is float32's."""
+    """Results and gradients, of the same call in float64 by torch, whose input is float32's."""
     recorder = Recorder(monkeypatch, cudml.torch)
     tensors = leaves(case, torch.float32, "row-major")
     got = call(functional, ours(case), tensors)
     if case.name == "rms_norm" and "eps" not in case.kwargs:
         case = Case(case.name, case.shape, case.args, {**case.kwargs, "eps": 2.0**-23})
-    want = call(torch.nn.functional, case, {k: t.double() for k, t in tensors.items()})
+    exact = {k: t.detach().double().requires_grad_(t.requires_grad) for k, t in tensors.items()}
+    want = call(torch.nn.functional, case, exact)
+    both = [gradients(found, given) for found, given in ((got, tensors), (want, exact))]
     if isinstance(got, tuple):
         assert torch.equal(got[1], want[1])
         got, want = got[0], want[0]
-    assert got.dtype == torch.float32
-    assert_inside(got, want, recorder.calls[-1])
+    name, args, kwargs = recorder.calls[-1]
+    assert_inside(got, want, bounds_of(name, *args, **kwargs)[0])
+    if has_own_bounds(case):
+        found = bounds_of_gradients(recorder, gradient_of(got))
+        for key, bound in zip(("input", "weight", "bias"), found, strict=False):
+            if key in both[0]:
+                assert_inside(both[0][key], both[1][key], bound)
