@@ -80,11 +80,12 @@ def machine_codes(kept: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if machine_code.nvdisasm() is None:  # builds need none; the gate says so
         return found
-    for arch in code_budget.ARCHITECTURES:
-        for cubin in kept.glob(f"*sm_{arch}.cubin"):
-            for symbol, lines in machine_code.disassembled(cubin).items():
-                code = dataclasses.asdict(machine_code.measured(lines))
-                found.setdefault(symbol, {})[arch] = code
+    for cubin in sorted(kept.glob("*.cubin")):
+        arch, kernels = machine_code.disassembled(cubin)
+        if arch not in code_budget.ARCHITECTURES:
+            continue
+        for symbol, lines in kernels.items():
+            found.setdefault(symbol, {})[arch] = dataclasses.asdict(machine_code.measured(lines))
     return found
 
 
@@ -97,6 +98,7 @@ def compile_one(command: list[str]) -> int:
         strict = [*command, *STRICT, "--keep", "--keep-dir", folder]
         done = subprocess.run(strict, capture_output=True, text=True)
         status, said = done.returncode, done.stdout + done.stderr
+        codes = machine_codes(kept) if status == 0 else {}
         if status == 0:
             status, more = assemble(Path(command[0]), kept)
             said += more
@@ -105,7 +107,6 @@ def compile_one(command: list[str]) -> int:
         if status:
             return status
         texts = [path.read_text() for path in sorted(kept.glob("*.ptx"))]
-        codes = machine_codes(kept)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     content = {
         "resources": resources(said),

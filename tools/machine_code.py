@@ -21,6 +21,7 @@ from pathlib import Path
 
 import kernel_budget
 
+TARGET_LINE = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 SECTION = re.compile(r"^\.text\.([\w$]+):")
 LABEL = re.compile(r"^(\.L_\w+):")
 INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:\{\s*)?(.*?)\s*;")
@@ -66,12 +67,13 @@ def nvdisasm() -> Path | None:
     return Path(there) if there else None
 
 
-def disassembled(cubin: Path) -> dict[str, list[str]]:
-    """The lines of each kernel: instructions and labels."""
+def disassembled(cubin: Path) -> tuple[str, dict[str, list[str]]]:
+    """The architecture, and the lines of each kernel: instructions and labels."""
     tool = nvdisasm()
     if tool is None:
         raise SystemExit(f"machine_code: {MISSING}")
     text = subprocess.run([tool, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    target = TARGET_LINE.search(text)
     kernels: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -81,7 +83,7 @@ def disassembled(cubin: Path) -> dict[str, list[str]]:
             lines.append(match.group(1) + ":")
         elif match := INSTRUCTION.match(line):
             lines.append(match.group(1))
-    return kernels
+    return target.group(1) if target else "", kernels
 
 
 def block_sizes(ptx: str) -> dict[str, int]:
@@ -225,7 +227,8 @@ def main(words: list[str]) -> int:
         print(__doc__)
         return 2
     pattern = re.compile(words[1] if len(words) > 1 else "")
-    for symbol, lines in disassembled(Path(words[0])).items():
+    _, kernels = disassembled(Path(words[0]))
+    for symbol, lines in kernels.items():
         name = kernel_budget.kernel_name(symbol) or symbol
         if pattern.search(name):
             print(f"{name}: {measured(lines)}")

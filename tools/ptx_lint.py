@@ -32,6 +32,11 @@ ALLOWED = [
         "CUDA's erfc, log1p and tanh of double: the start of a quotient that Newton steps correct",
     ),
     Allowed(
+        r"pass_valueId",
+        r"rcp\.approx\.ftz\.f64",
+        "CUDA's erfc of double, for the slope of GELU: the start of a quotient, likewise",
+    ),
+    Allowed(
         r"activate_valuesId",
         r"ex2\.approx\.ftz\.f32",
         "CUDA's tanh of double: two to a small whole number, which is exact",
