@@ -131,6 +131,7 @@ def extremes(family: str) -> Calls:
             (mvn, {"x": Described((2**26, 4096), "float16"), "axes": 1}),
             (mvn, {"x": Described((200, 70_000), "float32"), "axes": 1}),
         ],
+        "mvn_grad": [],
     }  # fmt: skip
     if "pool_grad" in family:
         calls[family] = [

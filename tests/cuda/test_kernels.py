@@ -72,7 +72,7 @@ class Attempt:
             sent = {k: device.to(a) for k, a in self.moved.items()}
             result = harness.called(device, self.case.op, {**self.call, **sent})
         results = result if isinstance(result, tuple) else (result,)
-        return [device.back(y) for y in results]
+        return [device.back(y) for y in results if y is not None]
 
     def cpu_results(self) -> list[np.ndarray]:
         with backends.using(backends.CPU):

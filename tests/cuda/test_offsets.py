@@ -124,7 +124,7 @@ def test_more_outputs_than_threads(kernel: str) -> None:
     assert y.tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "mvn"])
+@pytest.mark.parametrize("family", [f for f in FAMILIES if "mvn" not in f])
 @pytest.mark.bug("IDX-08", "PAD-05")
 def test_more_planes_than_a_grid_has_in_y(family: str) -> None:
     """65537 planes of two elements."""

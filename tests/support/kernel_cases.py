@@ -40,7 +40,7 @@ def needs_of(family: str) -> dict[str, tuple[str, ...]]:
 NEAR = ("contiguous", "permuted", "sliced", "misaligned")  # as a CUDA library would lay them out
 FAMILIES = (
     "pool", "max_pool_grad", "average_pool_grad", "lp_pool_grad", "unpool", "pad", "pad_grad",
-    "mvn",
+    "mvn", "mvn_grad",
 )  # fmt: skip
 
 
@@ -366,6 +366,29 @@ def mvn_cases() -> Iterator[Case]:
                    ("float16", *(f for f in FLOATS if f == "bfloat16")), few)  # fmt: skip
 
 
+def mvn_grad_cases() -> Iterator[Case]:
+    """The gradient at once over the groups above, and in two phases."""
+    for k, (name, (shape, axes, scale, bias)) in enumerate(GROUPS.items()):
+        every = {"x": shape, "grad": shape, "scale": scale, "bias": bias}
+        shapes = {key: sizes for key, sizes in every.items() if sizes is not None}
+        activation = ACTIVATIONS[k % 4]
+        arguments = {"axes": axes, "activation": activation}
+        yield Case(f"{name}, {activation}", "mean_variance_normalization_grad", shapes, arguments,
+                   layouts=NEAR[:3])  # fmt: skip
+        if name not in ("batches", "channels last", "no axes"):
+            continue
+        over = axes if isinstance(axes, tuple) else (axes,)
+        group = tuple(1 if a in over else n for a, n in enumerate(shape))
+        shapes |= {"mean": group, "count": group}
+        arguments = {"variance": None, "activation": activation}
+        sums = (np.ones(group), np.full(group, 3.0))
+        yield Case(f"{name}, a part", "normalize_grad", shapes, {**arguments, "sums": sums},
+                   layouts=NEAR[:2])  # fmt: skip
+        del shapes["count"]
+        yield Case(f"{name}, sums", "normalize_grad_sums", shapes, {**arguments, "axes": axes},
+                   layouts=NEAR[:2])  # fmt: skip
+
+
 CORE = {
     "pool": (
         "2x2 s2,", "2x2 s2 in whole vectors", "3x3 s2 padded", "3x3 s1 padded", "2 s2,",
@@ -384,6 +407,7 @@ CORE = {
     "mvn": ("short rows", "rows of a warp", "rows of a block", "instances", "columns,",
             "channels last", "groups of channels, last", "two groups in parts",
             "every other axis"),
+    "mvn_grad": ("short rows,", "batches", "columns,", "every other axis", "one group,"),
 }  # fmt: skip
 
 
@@ -406,4 +430,5 @@ def cases(family: str) -> list[Case]:
         "pad": pad_cases,
         "pad_grad": pad_grad_cases,
         "mvn": mvn_cases,
+        "mvn_grad": mvn_grad_cases,
     }[family]())  # fmt: skip
