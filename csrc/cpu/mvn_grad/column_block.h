@@ -54,6 +54,7 @@ class ColumnBlock {
   /// Adds x - pivot and its square.
   void add_moments(const GradOffsets& at) {
     const A* const x = row_of(x_ + at.x, x_row_);
+#pragma GCC ivdep
     for (int64_t c = 0; c < n_; ++c) {
       const A d = x[c] - pivot_[c];
       first_[c] += d;
@@ -66,8 +67,10 @@ class ColumnBlock {
   void add_products(const GradOffsets& at) {
     const A* const h = evaluate(at);
     if (plan_->has_scale)
+#pragma GCC ivdep
       for (int64_t c = 0; c < n_; ++c) add(c, h[c] * scale_[c], h[c] * scale_[c] * z_[c]);
     else
+#pragma GCC ivdep
       for (int64_t c = 0; c < n_; ++c) add(c, h[c], h[c] * z_[c]);
     count_row();
   }
@@ -77,13 +80,16 @@ class ColumnBlock {
     const A* const h = evaluate(at);
     const A* w = h;
     if (plan_->has_scale) {
+#pragma GCC ivdep
       for (int64_t c = 0; c < n_; ++c) w_[c] = h[c] * scale_[c];
       w = w_;
     }
     if (plan_->kind == MvnGradKind::sums) {
+#pragma GCC ivdep
       for (int64_t c = 0; c < n_; ++c) add(c, w[c], w[c] * z_[c]);
       count_row();
     } else if (plan_->has_totals()) {
+#pragma GCC ivdep
       for (int64_t c = 0; c < n_; ++c) add(c, h[c] * z_[c], h[c]);
       count_row();
     }
@@ -142,11 +148,13 @@ class ColumnBlock {
   const A* evaluate(const GradOffsets& at) {
     if (reads_x_) {
       const A* const x = row_of(x_ + at.x, x_row_);
+#pragma GCC ivdep
       for (int64_t c = 0; c < n_; ++c) z_[c] = ((x[c] - pivot_[c]) - delta_[c]) * factor_[c];
     }
     const A* const grad = row_of(grad_ + at.grad, grad_row_);
     if (plan_->activation.kind == ActivationKind::identity) return grad;
     if (reads_v_)
+#pragma GCC ivdep
       for (int64_t c = 0; c < n_; ++c) h_[c] = fused(scale_[c], z_[c], bias_[c]);
     pass_row(plan_->activation, h_, grad, h_, n_);
     return h_;
@@ -162,7 +170,9 @@ class ColumnBlock {
   }
 
   void flush() {
+#pragma GCC ivdep
     for (int64_t c = 0; c < n_; ++c) first_sum_[c] += double(first_[c]);
+#pragma GCC ivdep
     for (int64_t c = 0; c < n_; ++c) second_sum_[c] += double(second_[c]);
     std::fill_n(first_, n_, A(0));
     std::fill_n(second_, n_, A(0));

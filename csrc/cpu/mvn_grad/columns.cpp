@@ -50,10 +50,12 @@ class ColumnCells {
     int64_t outer, part, block;
   };
 
-  Block block_of(const Task& task) const {
-    const int64_t first = task.block * width_;
-    return Block(plan_, operands_, layout_, states_.get(), task.outer, first,
-                 std::min(width_, layout_.columns - first));
+  /// Calls fn(block) with what belongs to a task's columns.
+  template <class Fn>
+  void with_block(const Task& task, const Fn& fn) const {
+    const int64_t first = task.block * width_, n = std::min(width_, layout_.columns - first);
+    const Room<Block> block(plan_, operands_, layout_, states_.get(), task.outer, first, n);
+    fn(*block);
   }
 
   template <class Fn>
@@ -76,10 +78,11 @@ class ColumnCells {
         checkpoint();
         const int64_t unit = i / blocks_;
         const Task task{unit / parts_, unit % parts_, i % blocks_};
-        const Room<Block> block(block_of(task));
-        for_rows(task, [&](const GradOffsets& at) { add_row(*block, at); });
-        double* const to = parts.get() + 2 * unit * columns + task.block * width_;
-        block->take_sums(to, to + columns);
+        with_block(task, [&](Block& block) {
+          for_rows(task, [&](const GradOffsets& at) { add_row(block, at); });
+          double* const to = parts.get() + 2 * unit * columns + task.block * width_;
+          block.take_sums(to, to + columns);
+        });
       }
     });
     std::unique_ptr<Total<A>[]> sums(new Total<A>[size_t(2 * plan_.cells)]);
@@ -163,11 +166,12 @@ class ColumnCells {
 
   void finish_task(const Task& task, const Totals<A>& totals, int64_t share) const {
     checkpoint();
-    const Room<Block> block(block_of(task));
-    for_rows(task, [&](const GradOffsets& at) { block->finish_row(at); });
-    if (!plan_.has_totals()) return;
-    const GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, task.outer).offsets();
-    block->add_totals(totals, share, at, task.block * width_);
+    with_block(task, [&](Block& block) {
+      for_rows(task, [&](const GradOffsets& at) { block.finish_row(at); });
+      if (!plan_.has_totals()) return;
+      const GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, task.outer).offsets();
+      block.add_totals(totals, share, at, task.block * width_);
+    });
   }
 
   bool are_blocks_apart() const {

@@ -58,14 +58,6 @@ class Cells {
   // what is added to a total by whom follows from it.
   static constexpr int64_t kFewCells = 64, kFewChunks = 16;
 
-  Chunk chunk(const GradOffsets& cell, int64_t index) const {
-    Chunk c;
-    c.cell = cell;
-    c.first = index * kGradChunk;
-    c.n = std::min(kGradChunk, plan_.cell_size - c.first);
-    return c;
-  }
-
   GradOffsets offsets(int64_t cell) const {
     return GradWalk(plan_.kept, plan_.kept_rank, cell).offsets();
   }
@@ -75,9 +67,9 @@ class Cells {
   }
 
   /// The sums of w and of w * z over a chunk.
-  void sum_chunk(const Chunk& c, Rows& rows, double (&sums)[2]) const {
+  void sum_chunk(const Chunk& c, double (&sums)[2]) const {
     sums[0] = plan_.use_mean ? row_sum(c.w, c.n) : 0;
-    sums[1] = plan_.use_variance ? row_sum(loader_.product(c, c.w, rows), c.n) : 0;
+    sums[1] = plan_.use_variance ? product_sum(c.w, c.z, c.n) : 0;
   }
 
   void set_means(const Total<A> (&sums)[2], State& state) const {
@@ -92,7 +84,7 @@ class Cells {
 
   void finish(const Chunk& c, const State& state, const Totals<A>& totals, int64_t share,
               Rows& rows) const {
-    loader_.add_totals(c, totals, share, rows);
+    loader_.add_totals(c, totals, share);
     if (plan_.wants_dx) loader_.write_dx(c, state, rows);
   }
 
@@ -113,13 +105,13 @@ class Cells {
   void run_short(const GradOffsets& cell, const Totals<A>& totals, int64_t share,
                  Rows& rows) const {
     State state = state_given<A>(plan_, operands_, cell);
-    Chunk c = chunk(cell, 0);
+    Chunk c = loader_.chunk(cell, 0);
     const A* const x = load_x(c, rows);
     if (plan_.has_own_statistics()) state.normal = normalizer(moments_of(x, c.n, plan_.use_mean));
     loader_.evaluate(c, x, state, rows);
     if (plan_.has_own_sums()) {
       double sums[2];
-      sum_chunk(c, rows, sums);
+      sum_chunk(c, sums);
       Total<A> totals_of[2];
       for (int k = 0; k < 2; ++k) totals_of[k].add(sums[k]);
       set_means(totals_of, state);
@@ -148,20 +140,20 @@ class Cells {
   }
 
   Moments<A> moments_of_chunk(const GradOffsets& cell, int64_t i, Rows& rows) const {
-    const Chunk c = chunk(cell, i);
+    const Chunk c = loader_.chunk(cell, i);
     return moments_of(loader_.load_x(c, rows), c.n, plan_.use_mean);
   }
 
   void sum_of_chunk(const GradOffsets& cell, int64_t i, const State& state, Rows& rows,
                     double (&sums)[2]) const {
-    Chunk c = chunk(cell, i);
+    Chunk c = loader_.chunk(cell, i);
     loader_.evaluate(c, load_x(c, rows), state, rows);
-    sum_chunk(c, rows, sums);
+    sum_chunk(c, sums);
   }
 
   void finish_chunk(const GradOffsets& cell, int64_t i, const State& state, const Totals<A>& totals,
                     int64_t share, Rows& rows) const {
-    Chunk c = chunk(cell, i);
+    Chunk c = loader_.chunk(cell, i);
     loader_.evaluate(c, load_x(c, rows), state, rows);
     finish(c, state, totals, share, rows);
   }

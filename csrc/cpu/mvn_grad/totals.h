@@ -13,22 +13,57 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Four vectors of accumulators, so that additions need not wait for each other: the sum of a row
-/// of at most some thousand elements.
-template <class A>
-double row_sum(const A* row, int64_t n) {
+/// The sum of term(i) over a row of at most some thousand elements; term(i, V) is a vector of them
+/// from i on. Four vectors of accumulators, so that additions need not wait for each other.
+template <class A, class Terms>
+[[gnu::always_inline]] inline double sum_of_terms(int64_t n, const Terms& terms) {
   using V = Vector<A>;
   constexpr int64_t kStep = kLanes<A>;
   V sums[4] = {};
   int64_t i = 0;
   for (; i + 4 * kStep <= n; i += 4 * kStep)
-    for (int k = 0; k < 4; ++k) sums[k] += load_vector<V>(row + i + k * kStep);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) sums[k] = terms.template added<V>(sums[k], i + k * kStep);
+  for (; i + kStep <= n; i += kStep) sums[0] = terms.template added<V>(sums[0], i);
   const V all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   double sum = 0;
   for (int l = 0; l < kStep; ++l) sum += double(all[l]);
   A rest = 0;
-  for (; i < n; ++i) rest += row[i];
+  for (; i < n; ++i) rest = terms.added(rest, i);
   return sum + double(rest);
+}
+
+template <class A>
+struct RowTerms {
+  const A* row;
+
+  template <class V>
+  V added(V sum, int64_t i) const {
+    return sum + load_vector<V>(row + i);
+  }
+  A added(A sum, int64_t i) const { return sum + row[i]; }
+};
+
+template <class A>
+struct ProductTerms {
+  const A *a, *b;
+
+  template <class V>
+  V added(V sum, int64_t i) const {
+    return fused(load_vector<V>(a + i), load_vector<V>(b + i), sum);
+  }
+  A added(A sum, int64_t i) const { return fused(a[i], b[i], sum); }
+};
+
+template <class A>
+double row_sum(const A* row, int64_t n) {
+  return sum_of_terms<A>(n, RowTerms<A>{row});
+}
+
+/// The sum of a[i] * b[i].
+template <class A>
+double product_sum(const A* a, const A* b, int64_t n) {
+  return sum_of_terms<A>(n, ProductTerms<A>{a, b});
 }
 
 /// How many shares the work on `units` pieces of a plan is cut into where they keep totals: so many
@@ -47,7 +82,8 @@ inline int64_t part_begin(int64_t n, int64_t s, int64_t shares) {
   return n / shares * s + std::min(s, n % shares);
 }
 
-/// The two totals of a plan, once for every share.
+/// The two totals of a plan, once for every share. Rows of floats are staged: added up as floats
+/// first, a few of them.
 template <class A>
 class Totals {
  public:
@@ -57,20 +93,44 @@ class Totals {
       const MvnGradTotal& total = plan.totals[k];
       if (total.is_wanted && !is_direct(k))
         room_[k].reset(new Total<A>[size_t(std::max<int64_t>(1, shares * total.count))]());
+      if (!room_[k] || std::is_same_v<A, double> || total.count > kMostStaged) continue;
+      stage_[k].reset(new A[size_t(std::max<int64_t>(1, shares * total.count))]());
+      most_count_ = std::max(most_count_, total.count);
     }
+    staged_.reset(new Staged[size_t(std::max<int64_t>(1, shares))]);
   }
 
   bool is_wanted(int k) const { return plan_.totals[k].is_wanted; }
 
-  /// Adds n values, which are the products of a row, to total k; `stride` is that along the row.
-  void add(int64_t share, int k, int64_t at, int64_t stride, const A* row, int64_t n) const {
-    if (is_direct(k)) return put(k, at, stride, row, n);
+  /// Adds n values, each times z[i] where that is there, to total k; `stride` is that along the
+  /// row.
+  void add(int64_t share, int k, int64_t at, int64_t stride, const A* row, const A* z,
+           int64_t n) const {
+    if (stride == 0) return add_one(share, k, at, z ? product_sum(row, z, n) : row_sum(row, n));
+    const auto value = [&](int64_t i) { return z ? row[i] * z[i] : row[i]; };
+    if (is_direct(k)) {
+      for (int64_t i = 0; i < n; ++i) put_one(k, at + i * stride, double(value(i)));
+      return;
+    }
+    if (stride == 1 && stage_[k]) {
+      A* const to = stage_[k].get() + share * plan_.totals[k].count + at;
+      stage(to, row, z, n);
+      return;
+    }
     Total<A>* const to = room_[k].get() + share * plan_.totals[k].count + at;
-    if (stride == 0) return to->add(row_sum(row, n));
-    if (stride == 1)
-      for (int64_t i = 0; i < n; ++i) to[i].add(row[i]);
-    else
-      for (int64_t i = 0; i < n; ++i) to[i * stride].add(row[i]);
+    for (int64_t i = 0; i < n; ++i) to[i * stride].add(double(value(i)));
+  }
+
+  /// To be called when a share has added a row or a part of one: what is staged becomes part of
+  /// the totals before chains of additions get long.
+  void count_row(int64_t share, int64_t n) const {
+    if (most_count_ == 0) return;
+    Staged& staged = staged_[size_t(share)];
+    staged.elements += n;
+    if (++staged.rows < kMostStagedRows && staged.elements < kStagedTurns * most_count_) return;
+    staged = {};
+    for (int k = 0; k < 2; ++k)
+      if (stage_[k]) flush(share, k);
   }
 
   /// Adds what is itself a sum.
@@ -89,6 +149,32 @@ class Totals {
   }
 
  private:
+  static constexpr int64_t kMostStaged = 65536, kMostStagedRows = 1024, kStagedTurns = 16;
+
+  /// What a share has staged.
+  struct Staged {
+    int64_t rows = 0, elements = 0;
+  };
+
+  void flush(int64_t share, int k) const {
+    const int64_t count = plan_.totals[k].count;
+    A* const from = stage_[k].get() + share * count;
+    Total<A>* const to = room_[k].get() + share * count;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) to[i].add(double(from[i]));
+    std::fill_n(from, count, A(0));
+  }
+
+  /// to[i] += row[i], each times z[i] where that is there.
+  static void stage(A* to, const A* row, const A* z, int64_t n) {
+    if (z)
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = fused(row[i], z[i], to[i]);
+    else
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] += row[i];
+  }
+
   /// Whether every element has one term only, which is then written at once.
   bool is_direct(int k) const { return plan_.totals[k].terms == 1; }
 
@@ -109,10 +195,6 @@ class Totals {
     });
   }
 
-  void put(int k, int64_t at, int64_t stride, const A* row, int64_t n) const {
-    for (int64_t i = 0; i < n; ++i) put_one(k, at + i * stride, double(row[i]));
-  }
-
   template <class T>
   void finish_as(int k) const {
     const MvnGradTotal& total = plan_.totals[k];
@@ -121,8 +203,11 @@ class Totals {
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
                      Total<A> sum;
-                     for (int64_t s = 0; s < shares_; ++s)
-                       sum.add(room_[k][size_t(s * total.count + i)]);
+                     for (int64_t s = 0; s < shares_; ++s) {
+                       const auto at = size_t(s * total.count + i);
+                       sum.add(room_[k][at]);
+                       if (stage_[k]) sum.add(double(stage_[k][at]));
+                     }
                      to[offset(total, i)] = store_total<T>(sum.value());
                    }
                  });
@@ -131,7 +216,10 @@ class Totals {
   const MvnGradPlan& plan_;
   const Operands& operands_;
   int64_t shares_;
+  int64_t most_count_ = 0;
   std::unique_ptr<Total<A>[]> room_[2];
+  std::unique_ptr<A[]> stage_[2];
+  std::unique_ptr<Staged[]> staged_;
 };
 
 }  // namespace
