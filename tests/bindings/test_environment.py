@@ -10,7 +10,7 @@ import pytest
 import cudml
 from array_support import LABELS, child, child_says
 from harness import refused
-from kernel_cases import environment
+from kernel_case import environment
 
 # For each set of variables a process that has called nothing yet, and for each kind of call in it a
 # line of JSON: the number of the set, the kind, what was raised, its text.

@@ -13,7 +13,9 @@ import cudml
 import harness
 import kernel_cases
 import layouts
-from kernel_cases import FAMILIES, environment, needs_of
+import pool_kernel_cases
+from kernel_case import environment, needs_of
+from kernel_cases import FAMILIES
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
 GPU = "sm_90"  # whose usual facts the choices below are for
@@ -72,7 +74,7 @@ def backward(op: str, shape: tuple[int, ...], window: Any, strides: int, **more:
     call = pooled(shape, window, strides, **more)
     order = more.get("order", "C")
     numbers = {"window_size": window, "strides": strides}
-    out = kernel_cases.output_shape(shape, numbers)
+    out = pool_kernel_cases.output_shape(shape, numbers)
     grad = Described(out, "float32", order if order == "L" else "C")
     first = {"grad": grad, "input_sizes": shape} if op.startswith("average") else {"grad": grad}
     if op.startswith("lp"):

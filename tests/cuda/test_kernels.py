@@ -14,7 +14,8 @@ import harness
 import kernel_cases
 import simt_build
 from cudml import bounds
-from kernel_cases import FAMILIES, Case, environment, marks, needs_of
+from kernel_case import Case, environment, needs_of
+from kernel_cases import FAMILIES, marks
 
 SEEDS = ("1", "2", "3")  # any thread next, the thread woken last, any thread in another order
 ALL_CASES = [(family, case) for family in FAMILIES for case in kernel_cases.cases(family)]

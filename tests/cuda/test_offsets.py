@@ -13,7 +13,8 @@ import harness
 from array_support import sparse
 from cudml import bounds
 from device_array import InterfaceArray, Memory
-from kernel_cases import FAMILIES, environment, indices, needs_of
+from kernel_case import environment, indices, needs_of
+from kernel_cases import FAMILIES
 
 FAR = 2**30  # elements from one to the next
 
