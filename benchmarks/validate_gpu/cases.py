@@ -45,12 +45,19 @@ class Case:
         if self.op == "average_pooling_grad":
             forward = reference.average_pooling(named.pop("x"), *self.args, **self.kwargs)
             named["grad"] = harness.data(forward.shape, dtype, 4)
+        if self.op == "lp_pooling_grad":
+            forward = reference.lp_pooling(named["x"], *self.args, **self.kwargs)
+            named["y"] = forward.astype(named["x"].dtype)
+            named["grad"] = harness.data(forward.shape, dtype, 4)
+        if self.op == "max_unpooling":  # some positions twice, and some out of range
+            drawn = harness.data(self.shape, "int64", 5) % (np.prod(self.args[0]) + 9)
+            named["indices"] = drawn.astype("uint32")
         move = harness.LAYOUTS["permuted" if self.order == "last" else "contiguous"]
         return {name: move(a) for name, a in named.items()}
 
     @property
     def is_copy(self) -> bool:
-        return self.op in ("max_pooling", "padding")
+        return self.op in ("max_pooling", "max_unpooling", "padding")
 
     def words(self) -> tuple[Any, ...]:
         """The arguments after the arrays."""
@@ -106,6 +113,16 @@ def _pads() -> list[Case]:
     ]
 
 
+def _unpools() -> list[Case]:
+    op = "max_unpooling"
+    return [
+        Case(op, (2, 5, 16, 20), ((2, 5, 32, 40),), small=True),
+        Case(op, (2, 16, 8, 12), ((2, 16, 16, 24),), order="last", small=True),
+        Case(op, (2, 6, 250), ((2, 6, 499),)),
+        Case(op, (1, 3, 6, 8, 8), ((1, 3, 12, 17, 16),)),
+    ]
+
+
 def _norms() -> list[Case]:
     op = "mean_variance_normalization"
 
@@ -143,6 +160,9 @@ def cases() -> list[Case]:
         *_pool("lp_pooling", p=3)[1:3],
         *_pool("max_pooling_grad"),
         *_pool("average_pooling_grad"),
+        *_pool("lp_pooling_grad", p=2),
+        *_pool("lp_pooling_grad", p=5)[1:3],
+        *_unpools(),
         *_pads(),
         *_norms(),
     ]

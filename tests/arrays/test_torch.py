@@ -52,8 +52,7 @@ def array(t: Any) -> np.ndarray:
 
 
 def run(p: Problem, **changes: Any) -> list[Any]:
-    result = call(p, **changes)
-    return list(result) if isinstance(result, (tuple, list)) else [result]
+    return list(r) if isinstance(r := call(p, **changes), (tuple, list)) else [r]
 
 
 def call(p: Problem, **changes: Any) -> Any:
@@ -377,8 +376,7 @@ def test_nothing_is_kept() -> None:
             _operators.max_pooling(x, 2, out=x.double())
     gc.collect()
     assert (sys.getrefcount(x), sys.getrefcount(y)) == before
-    gone = weakref.ref(x)
-    result = _operators.max_pooling(x, 2)
+    gone, result = weakref.ref(x), _operators.max_pooling(x, 2)
     del x
     gc.collect()
     assert gone() is None and torch.equal(result, torch.from_numpy(cudml.max_pooling(X, 2)))
