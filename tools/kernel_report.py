@@ -133,7 +133,8 @@ def build() -> Path:
     import native_build  # needs what the compilation of one file does not
 
     asked = {"CUDML_CUDA": "on", "CUDML_CUDA_ARCHS": "all", "CUDML_KERNEL_REPORT": "1"}
-    os.environ.update(asked)
+    # The compilations run by the interpreter itself, which does not see an environment's packages.
+    os.environ.update(asked, NVDISASM=str(machine_code.nvdisasm()))
     return Path(native_build.build("_core", targets=[object_of(s) for s in sources()])).parent
 
 

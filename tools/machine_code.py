@@ -10,6 +10,7 @@ that a load has yet to fill, which loads are outstanding. The disassembler is NV
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -58,7 +59,9 @@ class _Block:
 
 
 def nvdisasm() -> Path | None:
-    """NVIDIA's disassembler: of its wheel, else of the toolkit on the path."""
+    """NVIDIA's disassembler: the one NVDISASM names, of its wheel, else of a toolkit on the path."""
+    if named := os.environ.get("NVDISASM"):
+        return Path(named)
     spec = find_spec("nvidia")
     for root in (spec.submodule_search_locations or []) if spec else []:
         for found in sorted(Path(root).glob("*/bin/nvdisasm")):
