@@ -59,7 +59,7 @@ class _Block:
 
 
 def nvdisasm() -> Path | None:
-    """NVIDIA's disassembler: the one NVDISASM names, of its wheel, else of a toolkit on the path."""
+    """NVIDIA's disassembler: what NVDISASM names, its wheel's, else one on the path."""
     if named := os.environ.get("NVDISASM"):
         return Path(named)
     spec = find_spec("nvidia")
