@@ -21,13 +21,13 @@ TABLE = ROOT / "docs" / "kernels.md"
 REWRITE = "python tools/kernel_report.py write"
 SLACK = 4  # registers that a kernel may gain; the hardware hands them out by eights
 FAMILIES = {  # kernels at most
-    "pool": 156,
+    "pool": 155,
     "pool_grad": 40,
-    "unpool": 8,
-    "pad": 18,
-    "pad_grad": 16,
-    "mvn": 112,  # and the two phases
-    "mvn_grad": 16,
+    "unpool": 5,
+    "pad": 17,
+    "pad_grad": 12,
+    "mvn": 106,  # and normalization in two phases
+    "mvn_grad": 15,
 }
 TOTAL = 350
 KERNEL = re.compile(r"cudml::cuda::(\w+_kernel)(<.*>)?\(")

@@ -197,7 +197,6 @@ def test_degenerate_groups() -> None:
         assert bits(neither).tolist() == bits(grad).tolist()
 
 
-@pytest.mark.small
 @pytest.mark.decision("D-TEN-1", "D-GRAD-21")
 def test_outputs_may_be_strided_and_partly_given() -> None:
     x, grad = data((4, 30), "float32", 1), data((4, 30), "float32", 2)

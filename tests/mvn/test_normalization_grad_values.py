@@ -42,7 +42,6 @@ def test_slopes(name: str, parameters: Any, values: Any, limits: Any, dtype: str
 
 
 @pytest.mark.core
-@pytest.mark.small
 @pytest.mark.decision("D-GRAD-14")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name, parameters, at, want", KINKS, ids=str)
@@ -53,7 +52,6 @@ def test_kinks(name: str, parameters: Any, at: float, want: float, dtype: str) -
 
 
 @pytest.mark.core
-@pytest.mark.small
 @pytest.mark.decision("D-GRAD-12", "D-GRAD-13")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", reference.ACTIVATIONS)
@@ -149,7 +147,6 @@ def test_a_long_group(dtype: str) -> None:
     np.testing.assert_allclose(sums[0], [[float(grad[0, 0]) * n]], **room)
 
 
-@pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_dx_adds_up_to_nothing(dtype: str) -> None:
     """With use_mean, in every group."""
@@ -160,7 +157,6 @@ def test_dx_adds_up_to_nothing(dtype: str) -> None:
         assert (np.abs(dx.sum(1)) < 8 * np.finfo(dtype).eps * np.abs(dx).sum(1)).all()
 
 
-@pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("activation", [None, "gelu", "relu"])
 def test_four_times_the_gradient(activation: str | None, dtype: str) -> None:
