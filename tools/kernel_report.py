@@ -81,6 +81,8 @@ def machine_codes(kept: Path) -> dict[str, dict[str, Any]]:
     if machine_code.nvdisasm() is None:  # builds need none; the gate says so
         return found
     for cubin in sorted(kept.glob("*.cubin")):
+        if cubin.stem.isdigit() and cubin.stem not in code_budget.ARCHITECTURES:
+            continue  # assembled here, and of no account
         arch, kernels = machine_code.disassembled(cubin)
         if arch not in code_budget.ARCHITECTURES:
             continue
@@ -98,10 +100,10 @@ def compile_one(command: list[str]) -> int:
         strict = [*command, *STRICT, "--keep", "--keep-dir", folder]
         done = subprocess.run(strict, capture_output=True, text=True)
         status, said = done.returncode, done.stdout + done.stderr
-        codes = machine_codes(kept) if status == 0 else {}
         if status == 0:
             status, more = assemble(Path(command[0]), kept)
             said += more
+        codes = machine_codes(kept) if status == 0 else {}
         rest = [line for line in said.splitlines() if not CHATTER.search(line)]
         print("\n".join(rest), end="\n" if rest else "", flush=True)
         if status:

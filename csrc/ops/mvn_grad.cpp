@@ -209,6 +209,14 @@ MvnGradPlan make_plan(const MvnGradDesc& desc, const MvnGradTensors& t) {
   return plan;
 }
 
+bool MvnGradPlan::has_own_statistics() const {
+  return !are_given && reads_x() && (use_mean || use_variance);
+}
+
+bool MvnGradPlan::has_own_sums() const {
+  return kind == MvnGradKind::whole && wants_dx && (use_mean || use_variance);
+}
+
 bool MvnGradPlan::reads_x() const {
   const bool takes_product = wants_dx && use_variance && (kind == MvnGradKind::whole || has_sums);
   return kind == MvnGradKind::sums || takes_product || totals[0].is_wanted ||

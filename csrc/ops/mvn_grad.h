@@ -83,11 +83,9 @@ struct MvnGradPlan {
   /// Whether z is needed, and with it x and statistics.
   bool reads_x() const;
   /// Whether the statistics are those of the cell, and are needed.
-  bool has_own_statistics() const { return !are_given && reads_x() && (use_mean || use_variance); }
+  bool has_own_statistics() const;
   /// Whether dx takes sums over the cell itself.
-  bool has_own_sums() const {
-    return kind == MvnGradKind::whole && wants_dx && (use_mean || use_variance);
-  }
+  bool has_own_sums() const;
   int64_t compulsory_bytes() const;
 };
 

@@ -24,7 +24,8 @@ def some():
             for order in ORDERS:
                 yield p.run, {k: in_order(a, order) for k, a in p.arrays.items()}
             for dtype in ("float16", "float64"):
-                yield p.run, {k: a.astype(dtype) for k, a in p.arrays.items()}
+                yield p.run, {k: a.astype(dtype) if a.dtype.kind == "f" else a
+                              for k, a in p.arrays.items()}
 
 def normalized(shape, axes, dtype, **more):
     x = np.ones(shape, dtype)
@@ -83,10 +84,11 @@ import numpy as np
 import cudml
 sys.path.append(sys.argv[1])
 from array_support import in_order
+from harness import with_arrays
 from tests.cpu.test_paths import CASES
 
 def made(call):
-    given = {k: np.zeros(shape, call.dtype) for k, shape in call.shapes.items()}
+    given = {k: np.zeros(shape, call.dtypes.get(k, call.dtype)) for k, shape in call.shapes.items()}
     return {k: in_order(a, call.order) if call.order else a for k, a in given.items()}
 
 runs, paths = [], set()
@@ -105,7 +107,7 @@ for case in CASES:
 def work():
     for op, call in runs:
         print(call, flush=True)  # the last line where the stack ends the process
-        op(**made(call), **call.arguments)
+        op(**with_arrays(call.arguments, made(call)))
     print('ok', len(paths), len(runs))
 
 cudml.set_num_threads(1)  # the thread with the small stack does it all

@@ -109,7 +109,9 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
     if name not in (
         "pad",
         "pad_grad",
+        "lp_pool_grad",
         "mvn",
+        "mvn_grad",
         "unpool",
     ):  # whose kernels hold offsets in 64 bits, or need other things
         assert any("2^31" in need for need in refusals.values()), refusals

@@ -27,6 +27,9 @@ from examples import (
 def close_to_print(got: np.ndarray, example: Example, i: int = 0) -> None:
     """`got` is what the specification prints: exactly, or to the decimals printed."""
     want = example.expected[i]
+    if want is None:
+        assert got is None
+        return
     if example.digits is None:
         np.testing.assert_array_equal(got, want)
         assert (np.signbit(got) == np.signbit(want))[(want == 0) & (i == 0)].all()

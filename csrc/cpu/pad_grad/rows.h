@@ -5,6 +5,7 @@
 #include "cpu/pad_grad/gather.h"
 #include "cpu/simd/convert.h"
 #include "cpu/simd/lanes.h"
+#include "cpu/threads/arena.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -222,9 +223,9 @@ constexpr int64_t kGradPieceBytes = 256 * 1024;
 template <class T>
 void add_rows(const PadGradPlan& plan, const T* grad, T* result) {
   const GradLine line(plan);
-  Ends ends;
-  ends.prepare(line);
-  const GradLines<T> writer(line, ends);
+  const Room<Ends> ends;
+  ends->prepare(line);
+  const GradLines<T> writer(line, *ends);
   const int64_t n = line.axis.in, item = line.run * int64_t(sizeof(T));
   const int64_t step = std::clamp<int64_t>(kGradPieceBytes / item, 1, n),
                 each = (n + step - 1) / step;
@@ -244,8 +245,8 @@ void add_rows(const PadGradPlan& plan, const T* grad, T* result) {
 
 /// Whether add_rows() can take the plan's lines.
 bool has_few_ends(const PadGradPlan& plan) {
-  Ends ends;
-  return ends.prepare(GradLine(plan));
+  const Room<Ends> ends;
+  return ends->prepare(GradLine(plan));
 }
 
 bool has_few_rows(const PadGradPlan& plan) {
