@@ -35,7 +35,7 @@ WIDTH = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}  # bytes; 4 w
 # What a multiprocessor of an architecture holds at most: warps, and 32-bit registers for them.
 MOST_WARPS = {"75": 32, "80": 64, "86": 48, "89": 48, "90": 64, "100": 64, "120": 48}
 REGISTERS = 65536
-MISSING = "nvdisasm is missing: pip install nvidia-cuda-nvdisasm"
+MISSING = "nvdisasm is missing: pip install nvidia-cuda-nvdisasm==13.2.51"
 
 
 @dataclass
