@@ -59,9 +59,9 @@ def table(family: str) -> Calls:
         for dtype in case.dtypes:
             call = case.call(dtype)
             for name in case.layouts[:2]:
-                arrays = {k: v for k, v in call.items() if isinstance(v, np.ndarray)}
-                moved = {k: harness.LAYOUTS[name](v) for k, v in arrays.items()}
-                found.append((f"{case.name}, {name} {dtype}", case.op, {**call, **moved}))
+                moved = {k: harness.LAYOUTS[name](v) for k, v in harness.arrays_of(call).items()}
+                sent = harness.with_arrays(call, moved)
+                found.append((f"{case.name}, {name} {dtype}", case.op, sent))
     return found
 
 

@@ -41,7 +41,7 @@ class Attempt:
     def __post_init__(self) -> None:
         self.call = self.case.call(self.dtype)
         self.want = bounds.expected(self.case.op, **self.call)
-        arrays = {k: v for k, v in self.call.items() if isinstance(v, np.ndarray)}
+        arrays = harness.arrays_of(self.call)
         self.moved = {k: harness.LAYOUTS[self.layout](v) for k, v in arrays.items()}
 
     def __str__(self) -> str:
@@ -71,13 +71,15 @@ class Attempt:
         with environment(CUDML_KERNEL=kernel, CUDML_SIMT_SEED=seed):
             device = backends.current()
             sent = {k: device.to(a) for k, a in self.moved.items()}
-            result = harness.called(device, self.case.op, {**self.call, **sent})
+            result = harness.called(device, self.case.op, harness.with_arrays(self.call, sent))
         results = result if isinstance(result, tuple) else (result,)
         return [device.back(y) for y in results if y is not None]
 
     def cpu_results(self) -> list[np.ndarray]:
         with backends.using(backends.CPU):
-            result = harness.called(backends.CPU, self.case.op, {**self.call, **self.moved})
+            result = harness.called(
+                backends.CPU, self.case.op, harness.with_arrays(self.call, self.moved)
+            )
         return list(result) if isinstance(result, tuple) else [result]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness import DTYPES, FLOATS
@@ -138,6 +139,9 @@ def mvn_grad_cases() -> Iterator[Case]:
         group = tuple(1 if a in over else n for a, n in enumerate(shape))
         shapes = {**shapes, "mean": group}
         arguments = {"variance": None, "activation": activation}
+        sums = (np.ones(group), np.full(group, 3.0))
+        yield Case(f"{name}, a part", "normalize_grad", {**shapes, "count": group},
+                   {**arguments, "sums": sums}, layouts=NEAR[:2])  # fmt: skip
         yield Case(f"{name}, sums", "normalize_grad_sums", shapes, {**arguments, "axes": axes},
                    layouts=NEAR[:2])  # fmt: skip
 
