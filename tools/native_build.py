@@ -148,7 +148,7 @@ def nvcc_command(cuda):
 def whole_core_ninja(folder, flags, link=(), level=()):
     """The product without kernels and in one piece, with one table of loops."""
     command = [*compiler(), *COMMON, *GXX, *flags]
-    ninja = Ninja(UNROLLED)
+    ninja = Ninja()
     plain_rules(ninja, folder, command, small=[])
     bindings_rules(ninja, folder, command, facts_of("_core", "left out of this build"), [])
     for source in sources("cuda"):

@@ -45,7 +45,6 @@ BUILD = """
 import sys, sysconfig, shutil, pathlib
 sys.path.insert(0, 'tools')
 import native_build as n
-n.UNROLLED = {}
 n.core_ninja = lambda folder, debug: n.whole_core_ninja(folder, ['-O1', '-w'])
 n.BINDINGS_UNITS = len(n.sources('bindings'))
 target = pathlib.Path('python/cudml/_core' + sysconfig.get_config_var('EXT_SUFFIX'))

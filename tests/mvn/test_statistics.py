@@ -97,6 +97,16 @@ def test_shapes(name: str, dtype: str) -> None:
         check(OP, x, axes=axes, use_mean=use_mean, dtype=kind, out=kind == "float64")
 
 
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_in_parts(dtype: str) -> None:
+    """Long enough for several blocks of a GPU, and the last part is shorter than the others."""
+    x = data((2, 33_001), dtype, 7)
+    for use_mean, kind in ((True, "float64"), (False, "float32")):
+        check(OP, x, axes=1, use_mean=use_mean, dtype=kind, layouts=("contiguous",))
+
+
 @pytest.mark.decision("D-GRAD-22")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape, axes", [((3, 5000), 1), ((3000, 5), 0)], ids=str)
