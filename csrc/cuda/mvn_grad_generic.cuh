@@ -5,6 +5,7 @@
 #include "cuda/grid.cuh"
 #include "cuda/mvn_grad_args.cuh"
 #include "cuda/reduce.cuh"
+#include "math/given.h"
 
 namespace cudml::cuda {
 
@@ -69,14 +70,10 @@ struct MvnGradCells {
       cell = rest;
     }
     MvnGradState<A> state;
-    if (are_given && use_mean) {
-      const double value = mean_of.at(at[0]);
-      state.normal.pivot = static_cast<A>(value);
-      const double rest = value - double(state.normal.pivot);
-      state.normal.delta = is_finite(rest) ? static_cast<A>(rest) : A(0);
-    }
+    if (are_given && use_mean)
+      split_mean(mean_of.at(at[0]), state.normal.pivot, state.normal.delta);
     if (are_given && use_variance)
-      state.normal.factor = static_cast<A>(1 / std::sqrt(variance_of.at(at[1]) + epsilon));
+      state.normal.factor = factor_of<A>(variance_of.at(at[1]), epsilon);
     if (!has_sums) return state;
     const double n = count_of.at(at[2]);
     if (use_mean) state.mean_w = static_cast<A>(sum_of[0].at(at[3]) / n);
