@@ -3,6 +3,7 @@
 
 #include "cuda/launch.cuh"
 #include "cuda/mvn_grad_generic.cuh"
+#include "cuda/mvn_grad_rows.cuh"
 
 namespace cudml::cuda {
 namespace {
@@ -62,6 +63,19 @@ void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Op
   }
 }
 
+/// States, then dx.
+template <class T>
+void launch_generic(const MvnGradPlan& plan, const Choice& choice, const MvnGradArgs<T>& args,
+                    const Operands& o, MvnGradState<Acc<T>>* states, const Target& target) {
+  launch("mvn_grad_state", mvn_grad_state_kernel<T>, choice.geometry, target, args,
+         MvnGradCells(plan, o), states);
+  if (!plan.wants_dx) return;
+  const MvnGradDimensions all = mvn_grad_dimensions(plan);
+  MvnGradWalk walk;
+  for (int d = 0; d < all.rank; ++d) walk.add(all.axis[d].size, step_of(all.axis[d], all.cell[d]));
+  launch("mvn_grad_apply", mvn_grad_apply_kernel<T>, over(walk.count), target, args, walk, states);
+}
+
 }  // namespace
 
 void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
@@ -72,15 +86,12 @@ void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
     const MvnGradArgs<T> args(plan, o);
     auto* const states = static_cast<MvnGradState<A>*>(target.workspace);
     if (!plan.is_empty()) {
-      launch("mvn_grad_state", mvn_grad_state_kernel<T>, choice.geometry, target, args,
-             MvnGradCells(plan, o), states);
-      const MvnGradDimensions all = mvn_grad_dimensions(plan);
-      MvnGradWalk walk;
-      for (int d = 0; d < all.rank; ++d)
-        walk.add(all.axis[d].size, step_of(all.axis[d], all.cell[d]));
-      if (plan.wants_dx)
-        launch("mvn_grad_apply", mvn_grad_apply_kernel<T>, over(walk.count), target, args, walk,
-               states);
+      if (choice.kernel == int(MvnGradKernel::row))
+        launch("mvn_grad_row", mvn_grad_row_kernel<T>, choice.geometry, target, args,
+               MvnGradCells(plan, o), MvnGradRowShape(plan, o),
+               plan.has_totals() ? states : nullptr);
+      else
+        launch_generic<T>(plan, choice, args, o, states, target);
     }
     launch_totals<T>(plan, args, o, states, target);
   });

@@ -20,7 +20,46 @@ Geometry generic_geometry(const MvnGradPlan& plan, const Situation& situation) {
           mvn_grad_workspace(plan).total};
 }
 
+/// Of the cell alone, whose order of additions this chooses.
+bool has_sums(const MvnGradPlan& plan, const Situation&) {
+  return plan.has_own_statistics() || plan.has_own_sums();
+}
+
+bool is_packed(const MvnGradPlan& plan, const Situation&) {
+  if (plan.reduced_rank != 1) return false;
+  const MvnGradAxis& run = plan.reduced[0];
+  return run.x == 1 && run.grad == 1 && (run.dx == 1 || !plan.wants_dx);
+}
+
+bool has_plain_parameters(const MvnGradPlan& plan, const Situation&) {
+  const MvnGradAxis& run = plan.reduced[0];
+  return run.scale >= 0 && run.scale <= 1 && run.bias >= 0 && run.bias <= 1;
+}
+
+/// Accesses that hold a row.
+int64_t row_accesses(const MvnGradPlan& plan) {
+  return ceil_div(plan.cell_size * int64_t(size_of(plan.dtype)), 16);
+}
+
+bool fits_registers(const MvnGradPlan& plan, const Situation&) {
+  return row_accesses(plan) <= kMvnGradMostRowThreads * kMvnGradSlots;
+}
+
+/// Two accesses of each tensor a thread, more only where a block has no more threads.
+Geometry row_geometry(const MvnGradPlan& plan, const Situation&) {
+  const int64_t threads = ceil_div(row_accesses(plan), 2 * 32) * 32;
+  return {uint32_t(std::min(plan.cells, kMostLoopBlocks)),
+          uint32_t(std::min<int64_t>(threads, kMvnGradMostRowThreads)), 0,
+          mvn_grad_workspace(plan).total};
+}
+
 constexpr Kernel<MvnGradPlan> kKernels[] = {
+    {"mvn_grad_row",
+     {{"statistics or sums are a cell's own", has_sums},
+      {"a cell is a packed run of x, grad and the result", is_packed},
+      {"scale and bias are packed along it or one for it", has_plain_parameters},
+      {"a cell has at most 32 KiB of x", fits_registers}},
+     row_geometry},
     {"mvn_grad_generic", {}, generic_geometry},
 };
 static_assert(std::size(kKernels) == size_t(MvnGradKernel::count));

@@ -7,9 +7,13 @@
 namespace cudml::cuda {
 
 /// In the order of the list.
-enum class MvnGradKernel : int { generic, count };
+enum class MvnGradKernel : int { row, generic, count };
 
 inline constexpr int kMvnGradThreads = 256;
+
+/// Accesses of 16 bytes of one thread to each tensor of a row that a block keeps.
+inline constexpr int kMvnGradSlots = 4;
+inline constexpr int kMvnGradMostRowThreads = 512;
 
 /// How a total is cut: blocks take `lanes` of its elements side by side and the other threads their
 /// terms, of which `parts` blocks take a share each. Whatever the device, so that it adds alike.

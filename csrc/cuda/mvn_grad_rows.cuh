@@ -1,0 +1,260 @@
+// The gradients of normalization where a cell is a row that a block keeps in registers: x and grad
+// are read once.
+#pragma once
+
+#include "cuda/mvn_grad_generic.cuh"
+#include "cuda/mvn_row_parts.cuh"
+
+namespace cudml::cuda {
+
+/// How the rows lie. Which thread takes which elements depends on their length alone, so that
+/// neither layout nor alignment changes the order of a sum.
+struct MvnGradRowShape {
+  uint32_t length;
+  int64_t scale_step, bias_step;                      // 0 or 1
+  bool is_x_aligned, is_grad_aligned, is_dx_aligned;  // every access is one aligned vector
+  Access scale, bias;
+
+  MvnGradRowShape(const MvnGradPlan& plan, const Operands& o)
+      : length(uint32_t(plan.cell_size)),
+        scale_step(plan.reduced[0].scale),
+        bias_step(plan.reduced[0].bias),
+        is_x_aligned(is_aligned(plan, &MvnGradAxis::x, o.inputs[0])),
+        is_grad_aligned(is_aligned(plan, &MvnGradAxis::grad, o.inputs[1])),
+        is_dx_aligned(is_aligned(plan, &MvnGradAxis::dx, o.outputs[0])),
+        scale(access_of(scale_step == 1 && is_aligned(plan, &MvnGradAxis::scale, o.inputs[2]),
+                        scale_step, true)),
+        bias(access_of(bias_step == 1 && is_aligned(plan, &MvnGradAxis::bias, o.inputs[3]),
+                       bias_step, true)) {}
+
+ private:
+  static bool is_aligned(const MvnGradPlan& plan, int64_t MvnGradAxis::* stride, const void* data) {
+    const int64_t vector = 16 / int64_t(size_of(plan.dtype));
+    bool is_whole = plan.cell_size % vector == 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
+    for (int d = 0; d < plan.kept_rank; ++d) is_whole &= plan.kept[d].*stride % vector == 0;
+    return is_whole;
+  }
+};
+
+template <ActivationKind kKind, class A, int kN>
+__device__ __forceinline__ void pass_all(A a, A b, Values<A, kN>& grad, Values<A, kN>& v) {
+  // The values move up, so that the loop can stay one without indexing registers.
+#pragma unroll 1
+  for (int i = 0; i < kN; ++i) {
+    const A done = passed<kKind>(a, b, grad.v[0], v.v[0]);
+#pragma unroll
+    for (int j = 0; j + 1 < kN; ++j) {
+      grad.v[j] = grad.v[j + 1];
+      v.v[j] = v.v[j + 1];
+    }
+    grad.v[kN - 1] = done;
+  }
+}
+
+/// grad * f'(v) of some values. Not inlined: the switch is large.
+template <class A>
+__device__ __noinline__ Values<A, kActivated<A>> pass_values(ActivationKind kind, A a, A b,
+                                                             Values<A, kActivated<A>> grad,
+                                                             Values<A, kActivated<A>> v) {
+  switch (kind) {
+#define ENTRY(kind, ...) \
+  case ActivationKind::kind: pass_all<ActivationKind::kind>(a, b, grad, v); break;
+    CUDML_ACTIVATIONS(ENTRY)
+#undef ENTRY
+    default: break;
+  }
+  return grad;
+}
+
+/// A thread's part of one row.
+template <class T>
+struct MvnGradRow {
+  using A = Acc<T>;
+  static constexpr int kN = kVector<T>;
+
+  const MvnGradArgs<T>& args;
+  const MvnGradRowShape& shape;
+  MvnGradPlace origin;
+  Carrier x[kMvnGradSlots], grad[kMvnGradSlots];
+
+  __device__ __forceinline__ MvnGradRow(const MvnGradArgs<T>& args, const MvnGradRowShape& shape,
+                                        const MvnGradPlace& origin)
+      : args(args), shape(shape), origin(origin) {
+    if (args.reads_x) read(args.x + origin.x, shape.is_x_aligned, x);
+    read(args.grad + origin.grad, shape.is_grad_aligned, grad);
+  }
+
+  /// The first element of the thread's s-th access.
+  __device__ __forceinline__ uint32_t first(int s) const {
+    return (uint32_t(s) * blockDim.x + threadIdx.x) * kN;
+  }
+  __device__ __forceinline__ bool has(int s, int e) const { return first(s) + e < shape.length; }
+
+  template <class Fn>
+  __device__ __forceinline__ void for_each(const Fn& fn) const {
+#pragma unroll
+    for (int s = 0; s < kMvnGradSlots; ++s)
+      if (has(s, 0)) fn(s);
+  }
+
+  __device__ __forceinline__ void read(const T* from, bool is_aligned,
+                                       Carrier (&to)[kMvnGradSlots]) const {
+    if (is_aligned) {
+      for_each([&](int s) { to[s] = *reinterpret_cast<const Carrier*>(from + first(s)); });
+      return;
+    }
+    for_each([&](int s) {
+      RowSlot<T> slot = {};
+#pragma unroll
+      for (int e = 0; e < kN; ++e)
+        if (has(s, e)) slot.v[e] = from[first(s) + e];
+      to[s] = std::bit_cast<Carrier>(slot);
+    });
+  }
+
+  /// The statistics of the row, known to all threads.
+  __device__ __forceinline__ Normalizer<A> own_normalizer(const MvnGradCells& cells,
+                                                          Raw<double>* first_scratch,
+                                                          Raw<TwoSums>* second_scratch) const {
+    A pivot = 0;
+    const auto n = double(shape.length);
+    if (cells.use_mean) {
+      A sum[2] = {};
+      for_each([&](int s) {
+        A v[kN];
+        widen(unpacked<T>(x[s]), v);
+#pragma unroll
+        for (int e = 0; e < kN; ++e) sum[e % 2] += has(s, e) ? v[e] : A(0);
+      });
+      pivot = pivot_of<A>(block_all_sum(double(sum[0]) + double(sum[1]), first_scratch), n);
+    }
+    PivotSums<A> part;
+    for_each([&](int s) {
+      A v[kN];
+      widen(unpacked<T>(x[s]), v);
+#pragma unroll
+      for (int e = 0; e < kN; ++e)
+        if (has(s, e)) part.add(v[e], pivot, e % 2);
+    });
+    const TwoSums sums = block_all_sum(part.wide(), second_scratch);
+    const Moments<A> moments = cells.use_mean ? moments_about<A>(n, pivot, sums.first, sums.second)
+                                              : Moments<A>{n, 0, 0, sums.second};
+    return normalizer_of(moments, cells.use_variance, cells.epsilon);
+  }
+
+  /// z and w of the thread's s-th access.
+  __device__ __forceinline__ void elements(int s, const Normalizer<A>& normal, A (&z)[kN],
+                                           A (&w)[kN]) const {
+    A scales[kN];
+    fetch_parameter(args.scale, shape.scale, origin.scale, s, shape.scale_step, scales);
+    widen(unpacked<T>(grad[s]), w);
+#pragma unroll
+    for (int e = 0; e < kN; ++e) z[e] = 0;
+    if (args.reads_x) {
+      widen(unpacked<T>(x[s]), z);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) z[e] = normal(z[e]);
+    }
+    if (args.activation != ActivationKind::identity) pass(s, z, scales, w);
+#pragma unroll
+    for (int e = 0; e < kN; ++e) w[e] *= scales[e];
+  }
+
+  /// The means of w and of w * z over the row.
+  __device__ __forceinline__ void set_means(const MvnGradCells& cells, MvnGradState<A>& state,
+                                            Raw<TwoSums>* scratch) const {
+    A first_sum[2] = {}, second_sum[2] = {};
+    for_each([&](int s) {
+      A z[kN], w[kN];
+      elements(s, state.normal, z, w);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) {
+        first_sum[e % 2] += has(s, e) ? w[e] : A(0);
+        second_sum[e % 2] += has(s, e) ? w[e] * z[e] : A(0);
+      }
+    });
+    const TwoSums part{double(first_sum[0]) + double(first_sum[1]),
+                       double(second_sum[0]) + double(second_sum[1])};
+    const TwoSums sums = block_all_sum(part, scratch);
+    const auto n = double(shape.length);
+    if (cells.use_mean) state.mean_w = static_cast<A>(sums.first / n);
+    if (cells.use_variance) state.mean_wz = static_cast<A>(sums.second / n);
+  }
+
+  __device__ __forceinline__ void write(const MvnGradState<A>& state) const {
+    T* const to = args.dx + origin.dx;
+    for_each([&](int s) {
+      A z[kN], w[kN];
+      elements(s, state.normal, z, w);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) {
+        const A rest = w[e] - state.mean_w;
+        w[e] =
+            state.normal.factor * (args.takes_product ? fused(-z[e], state.mean_wz, rest) : rest);
+      }
+      const RowSlot<T> slot = narrow<T>(w);
+      if (shape.is_dx_aligned) {
+        store_vector(to + first(s), slot);
+        return;
+      }
+#pragma unroll
+      for (int e = 0; e < kN; ++e)
+        if (has(s, e)) to[first(s) + e] = slot.v[e];
+    });
+  }
+
+ private:
+  __device__ __forceinline__ void fetch_parameter(const Parameter<T>& p, Access access,
+                                                  int64_t base, int s, int64_t step,
+                                                  A (&out)[kN]) const {
+    fetch(p, access, base + first(s) * step, out, [&](A(&values)[kN]) {
+#pragma unroll
+      for (int e = 0; e < kN; ++e) values[e] = has(s, e) ? p.at(base + first(s) + e) : A(0);
+    });
+  }
+
+  /// h takes the place of grad.
+  __device__ __forceinline__ void pass(int s, const A (&z)[kN], const A (&scales)[kN],
+                                       A (&grad)[kN]) const {
+    constexpr int kStep = kActivated<A>;
+    A biases[kN];
+    fetch_parameter(args.bias, shape.bias, origin.bias, s, shape.bias_step, biases);
+#pragma unroll
+    for (int i = 0; i < kN; i += kStep) {
+      Values<A, kStep> h, v;
+#pragma unroll
+      for (int j = 0; j < kStep; ++j) {
+        h.v[j] = grad[i + j];
+        v.v[j] = fused(z[i + j], scales[i + j], biases[i + j]);
+      }
+      h = pass_values<A>(args.activation, args.a, args.b, h, v);
+#pragma unroll
+      for (int j = 0; j < kStep; ++j) grad[i + j] = h.v[j];
+    }
+  }
+};
+
+/// The rows' states, where totals follow, and dx, where it is wanted.
+template <class T>
+__global__ __launch_bounds__(kMvnGradMostRowThreads) void mvn_grad_row_kernel(
+    const MvnGradArgs<T> args, const MvnGradCells cells, const MvnGradRowShape shape,
+    MvnGradState<Acc<T>>* states) {
+  using A = Acc<T>;
+  DEVICE_SHARED(first_scratch, Raw<double>[32]);
+  DEVICE_SHARED(second_scratch, Raw<TwoSums>[32]);
+  DEVICE_SHARED(third_scratch, Raw<TwoSums>[32]);
+  for (int64_t c = blockIdx.x; c < cells.kept.count; c += gridDim.x) {
+    const MvnGradRow<T> row(args, shape, cells.kept.at(c));
+    MvnGradState<A> state;
+    if (cells.has_own_statistics)
+      state.normal = row.own_normalizer(cells, first_scratch, second_scratch);
+    else
+      state = cells.given<A>(c);
+    if (cells.has_own_sums) row.set_means(cells, state, third_scratch);
+    if (states && threadIdx.x == 0) states[c] = state;
+    if (args.dx) row.write(state);
+    __syncthreads();  // the next row's sums take the same shared memory
+  }
+}
+
+}  // namespace cudml::cuda
