@@ -4,11 +4,10 @@
 
 namespace cudml::cuda {
 
-void mvn(const MvnPlan& plan, const Choice& choice, const Operands& o, const Target& target) {
-  if (plan.groups == 0) return;
-  const MvnPointers p{o.inputs[0], o.inputs[1], o.inputs[2], o.outputs[0]};
-  // A pass of its own, before y is written, which may be x.
-  if (plan.has_statistics()) mvn_statistics(plan, o, target);
+namespace {
+
+void normalize_by(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
+                  const Target& target) {
   switch (MvnKernel(choice.kernel)) {
     case MvnKernel::rows:
     case MvnKernel::warp: return mvn_on_warps(plan, choice, p, target);
@@ -22,6 +21,18 @@ void mvn(const MvnPlan& plan, const Choice& choice, const Operands& o, const Tar
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     launch(choice.name, mvn_generic_kernel<T>, choice.geometry, target, MvnArgs<T>(plan, p));
   });
+}
+
+}  // namespace
+
+void mvn(const MvnPlan& plan, const Choice& choice, const Operands& o, const Target& target) {
+  if (plan.groups == 0) return;
+  MvnPointers p{o.inputs[0], o.inputs[1], o.inputs[2], o.outputs[0], nullptr};
+  if (plan.has_statistics())
+    p.statistics = at_byte<char>(target.workspace,
+                                 choice.geometry.workspace_bytes - mvn_statistics_bytes(plan));
+  normalize_by(plan, choice, p, target);
+  if (plan.has_statistics()) mvn_statistics(plan, o, p.statistics, target);
 }
 
 }  // namespace cudml::cuda

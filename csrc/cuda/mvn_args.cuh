@@ -73,6 +73,7 @@ struct MvnWalk {
 struct MvnPointers {
   const void *x, *scale, *bias;
   void* y;
+  void* statistics;  // device memory for Moments of every group, or null
 };
 
 /// Whether every access to a tensor, kVector elements along the innermost reduced dimension, is one
@@ -101,6 +102,7 @@ struct MvnArgs {
 
   const T* x;
   T* y;
+  Moments<A>* statistics;  // of the groups, where they are results; else null
   Parameter<T> scale, bias;
   Activate<A> activate;
   MvnWalk kept, reduced;
@@ -111,6 +113,7 @@ struct MvnArgs {
   MvnArgs(const MvnPlan& plan, const MvnPointers& p)
       : x(static_cast<const T*>(p.x)),
         y(static_cast<T*>(p.y)),
+        statistics(static_cast<Moments<A>*>(p.statistics)),
         scale(p.scale, plan.scale_dtype, 1),
         bias(p.bias, plan.bias_dtype, 0),
         activate(plan.activation),
@@ -131,7 +134,10 @@ struct MvnArgs {
     return moments_about(n, pivot, sum, square_sum);
   }
 
-  __device__ __forceinline__ Normalizer<A> normalizer(const Moments<A>& m) const {
+  /// Of all threads that make a group's normalizer, one keeps its statistics.
+  __device__ __forceinline__ Normalizer<A> normalizer(const Moments<A>& m, int64_t group,
+                                                      bool keeps) const {
+    if (statistics && keeps) statistics[group] = m;
     return has_statistics() ? normalizer_of(m, use_variance, epsilon) : Normalizer<A>{};
   }
 

@@ -110,7 +110,8 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
     slots.for_each(row, [&](RowSlot<T>& slot, uint32_t) { part.add(slot, pivot); });
     if (row.has_tail()) part.add(load_as_acc(tail), pivot);
     const TwoSums sums = block_all_sum(part.wide(), second_scratch);
-    normalizer = args.normalizer(args.moments(shape.length, pivot, sums.first, sums.second));
+    normalizer = args.normalizer(args.moments(shape.length, pivot, sums.first, sums.second),
+                                 blockIdx.x, threadIdx.x == 0);
   }
   row.fetch_operands();
   RowSlot<T>* to = shape.y.is_linear ? row.y_slots() : stage;

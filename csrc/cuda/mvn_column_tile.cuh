@@ -95,9 +95,12 @@ struct MvnTile {
     }
     add_up(pivot, true);
     __syncthreads();
-    if (threadIdx.x < width)
+    if (threadIdx.x < width) {
+      const uint32_t column = place.column - first + threadIdx.x;
       shared.normalizer[threadIdx.x].value() = args.normalizer(
-          args.moments(shape.row_count, mine, total(shared.sum), total(shared.square)));
+          args.moments(shape.row_count, mine, total(shared.sum), total(shared.square)),
+          int64_t(place.outer) * shape.columns + column, column < shape.columns);
+    }
     __syncthreads();
   }
 

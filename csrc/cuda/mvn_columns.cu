@@ -34,7 +34,7 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
       launch("mvn_column_join", mvn_column_join_kernel,
              with_blocks(choice.geometry, ceil_div(plan.groups * lanes, kMvnThreads)), target,
              shape, moments, uint32_t(steps), uint32_t(lanes), uint32_t(plan.groups),
-             plan.use_variance, plan.epsilon, normalizers);
+             plan.use_variance, plan.epsilon, normalizers, args.statistics);
     }
     const auto apply = plan.activation.kind == ActivationKind::identity
                            ? mvn_column_apply_kernel<T, false>

@@ -173,7 +173,8 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
 /// Joins the lines of a group's columns: `lanes` neighbouring lanes for each group.
 __global__ __launch_bounds__(kMvnThreads) void mvn_column_join_kernel(
     const MvnColumnShape shape, const MvnColumnMoments* moments, uint32_t steps, uint32_t lanes,
-    uint32_t groups, bool use_variance, double epsilon, Normalizer<float>* normalizers) {
+    uint32_t groups, bool use_variance, double epsilon, Normalizer<float>* normalizers,
+    Moments<float>* statistics) {
   const auto thread = uint32_t(thread_in_grid());  // of fewer than 2^26 groups, 32 lanes each
   const uint32_t g = thread / lanes, lane = thread % lanes;
   const uint32_t groups_abreast = shape.columns / shape.fold.divisor;
@@ -195,7 +196,9 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_join_kernel(
   }
   for (int distance = int(lanes) / 2; distance > 0; distance /= 2)
     joined = MergeMoments{}(joined, moments_of_lane_above(joined, distance));
-  if (lane == 0 && g < groups) normalizers[g] = normalizer_of(joined, use_variance, epsilon);
+  if (lane != 0 || g >= groups) return;
+  normalizers[g] = normalizer_of(joined, use_variance, epsilon);
+  if (statistics) statistics[g] = joined;
 }
 
 /// Up to `count` of a thread's scales or biases. Not inlined: where they differ from row to row, it

@@ -41,7 +41,8 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_generic_kernel(const MvnArgs<
   for (int64_t g = blockIdx.x; g < args.groups; g += gridDim.x) {
     const MvnOffsets group = args.kept.at_any(g);
     Normalizer<Acc<T>> normalizer;
-    if (args.has_statistics()) normalizer = args.normalizer(group_moments(args, group));
+    if (args.has_statistics())
+      normalizer = args.normalizer(group_moments(args, group), g, threadIdx.x == 0);
     for (int64_t i = threadIdx.x; i < args.group_size; i += kMvnThreads) {
       MvnOffsets at = args.reduced.at_any(i);
       at.add(group);

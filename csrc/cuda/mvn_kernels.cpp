@@ -179,6 +179,16 @@ Geometry generic_geometry(const MvnPlan& plan, const Situation& situation) {
   return {uint32_t(std::min(plan.groups, many_blocks(situation))), uint32_t(kMvnThreads)};
 }
 
+/// With room for the groups' statistics where they are results.
+template <Geometry (*kOf)(const MvnPlan&, const Situation&)>
+Geometry with_statistics(const MvnPlan& plan, const Situation& situation) {
+  Geometry geometry = kOf(plan, situation);
+  if (plan.has_statistics())
+    geometry.workspace_bytes =
+        ceil_div(geometry.workspace_bytes, 256) * 256 + mvn_statistics_bytes(plan);
+  return geometry;
+}
+
 constexpr Predicate<MvnPlan> kIsTileType = {"elements are float32, float16 or bfloat16",
                                             is_tile_type};
 constexpr Predicate<MvnPlan> kIsRow = {"a group is a row, or several long ones", is_row};
@@ -193,32 +203,34 @@ constexpr Predicate<MvnPlan> kAreColumnsIndexable = {
 constexpr Kernel<MvnPlan> kKernels[] = {
     {"mvn_rows",
      {kIsTileType, kIsRow, kIsIndexable, {"groups have at most 512 elements", is_short}},
-     rows_geometry},
+     with_statistics<rows_geometry>},
     {"mvn_warp",
      {kIsTileType, kIsRow, kIsIndexable, {"a warp's registers hold a group", fits_warp}},
-     warp_geometry},
+     with_statistics<warp_geometry>},
     {"mvn_block",
      {kIsTileType, kIsRow, kIsIndexable, {"groups have at most 64 KiB", fits_registers}},
-     block_geometry},
+     with_statistics<block_geometry>},
     {"mvn_shared",
      {kIsTileType,
       kIsRow,
       kIsIndexable,
       {"shared memory holds a group, however few there are", fits_shared}},
-     shared_geometry},
+     with_statistics<shared_geometry>},
     // Here belongs a kernel in which a cluster of blocks keeps a group in the shared memory of all.
     {"mvn_column_tile",
      {kIsTileType,
       kHasColumns,
       kAreColumnsIndexable,
       {"groups have at most 512 elements, none of them neighbours", are_columns_short}},
-     column_tile_geometry},
-    {"mvn_columns", {kIsTileType, kHasColumns, kAreColumnsIndexable}, columns_geometry},
+     with_statistics<column_tile_geometry>},
+    {"mvn_columns",
+     {kIsTileType, kHasColumns, kAreColumnsIndexable},
+     with_statistics<columns_geometry>},
     {"mvn_split",
      {{"groups have at least 4096 elements", is_long},
       {"there are fewer than 2^26 groups of fewer than 2^30 elements", is_splittable}},
-     split_geometry},
-    {"mvn_generic", {}, generic_geometry},
+     with_statistics<split_geometry>},
+    {"mvn_generic", {}, with_statistics<generic_geometry>},
 };
 static_assert(std::size(kKernels) == size_t(MvnKernel::count));
 
@@ -282,6 +294,10 @@ MvnWorkspace mvn_workspace(const MvnPlan& plan, int64_t parts) {
   const bool is_wide = plan.dtype == Dtype::float64;
   return workspace_of(plan,
                       parts * int64_t(is_wide ? sizeof(Moments<double>) : sizeof(Moments<float>)));
+}
+
+int64_t mvn_statistics_bytes(const MvnPlan& plan) {
+  return plan.groups * int64_t(sizeof(Moments<double>));
 }
 
 MvnWorkspace mvn_column_workspace(const MvnPlan& plan, const MvnColumns& c) {

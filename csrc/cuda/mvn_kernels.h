@@ -85,4 +85,7 @@ struct MvnWorkspace {
 MvnWorkspace mvn_workspace(const MvnPlan& plan, int64_t parts);
 MvnWorkspace mvn_column_workspace(const MvnPlan& plan, const MvnColumns& columns);
 
+/// Moments of all groups, the last part of the workspace, where statistics are results.
+int64_t mvn_statistics_bytes(const MvnPlan& plan);
+
 }  // namespace cudml::cuda

@@ -17,8 +17,9 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
 void mvn_split(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                const Target& target);
 
-/// Mean and variance as results.
-void mvn_statistics(const MvnPlan& plan, const Operands& operands, const Target& target);
+/// Mean and variance as results, of the groups' Moments.
+void mvn_statistics(const MvnPlan& plan, const Operands& operands, const void* moments,
+                    const Target& target);
 
 using MvnTileTypes = Types<float, Float16, BFloat16>;
 

@@ -20,7 +20,7 @@ void mvn_split(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
       launch("mvn_join", mvn_join_kernel<A>,
              with_blocks(choice.geometry, ceil_div(plan.groups * 32, kMvnThreads)), target, moments,
              uint32_t(cut.count), uint32_t(plan.groups), plan.use_variance, plan.epsilon,
-             normalizers);
+             normalizers, args.statistics);
     }
     launch("mvn_split_apply", mvn_split_apply_kernel<T>, choice.geometry, target, args, split,
            normalizers);

@@ -108,7 +108,8 @@ template <class A>
 __global__ __launch_bounds__(kMvnThreads) void mvn_join_kernel(const Moments<A>* parts,
                                                                uint32_t count, uint32_t groups,
                                                                bool use_variance, double epsilon,
-                                                               Normalizer<A>* normalizers) {
+                                                               Normalizer<A>* normalizers,
+                                                               Moments<A>* statistics) {
   const uint32_t lane = threadIdx.x % 32;
   const auto g = uint32_t(warp_in_grid());
   Moments<A> moments;
@@ -117,7 +118,9 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_join_kernel(const Moments<A>*
       moments = MergeMoments{}(moments, parts[int64_t(g) * count + i]);
   for (int distance = 16; distance > 0; distance /= 2)
     moments = MergeMoments{}(moments, moments_of_lane_above(moments, distance));
-  if (lane == 0 && g < groups) normalizers[g] = normalizer_of(moments, use_variance, epsilon);
+  if (lane != 0 || g >= groups) return;
+  normalizers[g] = normalizer_of(moments, use_variance, epsilon);
+  if (statistics) statistics[g] = moments;
 }
 
 /// kVector elements from position `at` on, all tensors' strides known to allow vectors.

@@ -42,11 +42,11 @@ void statistics(const StatisticsPlan& plan, const Choice& choice, const Operands
   });
 }
 
-void mvn_statistics(const MvnPlan& plan, const Operands& o, const Target& target) {
-  const Geometry geometry = over(plan.groups * kTwoPhaseThreads);
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    launch("mvn_statistics", statistics_part_kernel<T>, geometry, target,
-           StatisticsArgs<T>(plan, o), static_cast<Moments<Acc<T>>*>(nullptr));
+void mvn_statistics(const MvnPlan& plan, const Operands& o, const void* moments,
+                    const Target& target) {
+  visit(statistics_dtype(plan.dtype), Types<float, double>{}, [&]<class A>() {
+    launch("mvn_statistics", statistics_join_kernel<A>, over(plan.groups), target,
+           StatisticsResults(plan, o), static_cast<const Moments<A>*>(moments), int64_t{1});
   });
 }
 

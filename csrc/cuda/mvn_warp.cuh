@@ -94,7 +94,9 @@ struct MvnWarpRows {
       sums = of_row;
       mine = pivots[b];
     }
-    return args.normalizer(args.moments(shape.length, mine, sums.first, sums.second));
+    const int b = int(in_row % kBatch);
+    return args.normalizer(args.moments(shape.length, mine, sums.first, sums.second),
+                           first + b * abreast, in_row < kBatch && exists(b));
   }
 
   __device__ __forceinline__ void write(const Normalizer<A>& mine) const {

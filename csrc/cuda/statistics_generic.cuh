@@ -71,19 +71,6 @@ struct StatisticsArgs {
         part_size((plan.group_size + parts - 1) / parts),
         use_mean(plan.use_mean) {}
 
-  /// Mean and variance beside a normalized result: groups in one part.
-  StatisticsArgs(const MvnPlan& plan, const Operands& o)
-      : x(static_cast<const T*>(o.inputs[0])),
-        results(plan, o),
-        groups(plan.groups),
-        group_size(plan.group_size),
-        parts(1),
-        part_size(plan.group_size),
-        use_mean(plan.use_mean) {
-    for (int d = 0; d < plan.reduced_rank; ++d)
-      group.add({plan.reduced[d].size, {plan.reduced[d].x}});
-  }
-
   __device__ Acc<T> read(int64_t first, int64_t i) const {
     return load_as_acc(x[first + group.at(i)[StatisticsPlan::kX]]);
   }
@@ -135,7 +122,7 @@ __global__ __launch_bounds__(kTwoPhaseThreads) void statistics_part_kernel(
   }
 }
 
-/// Joins the parts of each group in their order.
+/// Joins the parts of each group in their order; one part is the group's statistics.
 template <class A>
 __global__ __launch_bounds__(kTwoPhaseThreads) void statistics_join_kernel(
     const StatisticsResults results, const Moments<A>* parts, int64_t count) {
