@@ -18,7 +18,7 @@ import torch_support as ts  # noqa: E402
 
 
 def x(*shape: int, asks: bool = True) -> Any:
-    """A tensor that asks for a gradient, so that the call takes the registered operator."""
+    """A tensor that asks for a gradient, so that the call takes the operator that records."""
     return torch.rand(shape or (2, 3, 5, 7)).requires_grad_(asks)
 
 

@@ -19,7 +19,16 @@ if tuple(map(int, re.findall(r"\d+", _torch.__version__)[:2])) < OLDEST:
         f"{_torch.__version__}"
     )
 
-from cudml.torch import _autograd, _dispatch, _fake, _kernels, _schemas, _transforms, _vmap
+from cudml.torch import (
+    _autograd,
+    _dispatch,
+    _fake,
+    _kernels,
+    _recorded,
+    _schemas,
+    _transforms,
+    _vmap,
+)
 from cudml.torch import functional as functional
 from cudml.torch import nn as nn
 from cudml.torch._convert import convert
@@ -49,6 +58,7 @@ _kernels.register()
 _fake.register()
 _dispatch.load()
 _autograd.register()
+_recorded.register()
 _vmap.register()
 _transforms.register()
 

@@ -19,6 +19,7 @@ _trace: Callable[[], Any] = torch._C._get_tracing_state
 _excluded: Callable[[Any], bool] = torch._C._dispatch_tls_is_dispatch_key_excluded
 _FRONT = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
 _operators: dict[str, Any] = {}
+recorded: dict[str, Callable[..., Any]] = {}  # calls of which autograd keeps a gradient
 transformed: dict[str, Callable[..., Any]] = {}  # calls inside of a transformation of torch.func
 
 
@@ -34,14 +35,15 @@ def registered(name: str) -> Callable[..., Any]:
     return operator
 
 
-def is_plain(*tensors: Any) -> bool:
-    """Whether a call on these is nothing but its result: no gradient, no trace, no transformation.
+def is_plain(*tensors: Any, may_record: bool = False) -> bool:
+    """Whether a call on these is nothing but its result: no trace, no transformation, no gradient,
+    unless autograd may record.
 
     What is no tensor is not plain, but for None.
     """
     if torch.compiler.is_compiling() or _is_transformed() or _modes() or _trace() is not None:
         return False
-    is_recording = torch.is_grad_enabled()
+    is_recording = not may_record and torch.is_grad_enabled()
     for t in tensors:
         if type(t) not in _EXACT:
             if t is None:
@@ -57,7 +59,10 @@ def is_plain(*tensors: Any) -> bool:
 
 def call(name: str, *arguments: Any) -> Any:
     """The result of an operator."""
-    if is_plain(*(a for a in arguments if isinstance(a, Tensor))):
+    tensors = [a for a in arguments if isinstance(a, Tensor)]
+    if is_plain(*tensors, may_record=True):
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            return recorded[name](*arguments)
         return KERNELS[name](*arguments)
     if not torch.compiler.is_compiling():
         if _is_transformed() and not _excluded(_FRONT):  # it is, within an operator's own rule

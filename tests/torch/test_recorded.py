@@ -1,0 +1,149 @@
+"""Calls that autograd alone records, beside the registered operators that all others take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness import refused
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import cudml.torch as ct  # noqa: E402
+import torch_support as ts  # noqa: E402
+from cudml.torch._autograd import FORMULAS  # noqa: E402
+
+FORWARD = tuple(ts.forward())
+DIRECT, REGISTERED = "cudml_", "GeneratedBackwardFor_cudml_"
+
+
+class Watching(TorchDispatchMode):
+    """A mode that looks at every operator and changes none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def node(y: Any) -> str:
+    """The name of what autograd recorded for a result of an operator."""
+    return type(ts.listed(y)[0].grad_fn).__name__
+
+
+def forms(case: Any) -> Iterator[tuple[Any, Any, list[Any]]]:
+    """Leaves, results and saved tensors of a call: as autograd's alone, and as a mode's too."""
+    for is_watched in (False, True):
+        tensors, kept = case.tensors(requires_grad=True), []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, k=kept: k.append(t) or t, id):
+            if is_watched:
+                with Watching():
+                    y = case.on(*tensors.values())
+            else:
+                y = case.on(*tensors.values())
+        assert node(y).startswith(REGISTERED if is_watched else DIRECT)
+        yield tensors, ts.listed(y), kept
+
+
+@pytest.mark.decision("D-GRAD-33")
+@pytest.mark.parametrize("name", FORWARD)
+def test_both_save_the_same(name: str) -> None:
+    """The tensors themselves where they are arguments, and of results the same one."""
+    found = []
+    for tensors, results, kept in forms(ts.forward()[name]):
+        places = {t.data_ptr(): k for k, t in tensors.items()} | {
+            t.data_ptr(): f"result {i}" for i, t in enumerate(results)
+        }
+        found.append([(places[t.data_ptr()], t.shape, t.stride()) for t in kept])
+    assert found[0] == found[1] and (found[0] or name.startswith(("average", "padding")))
+
+
+@pytest.mark.decision("D-GRAD-33")
+@pytest.mark.parametrize("name", FORWARD)
+def test_both_give_the_same_bits(name: str) -> None:
+    """Results, which of them have a gradient, and the gradients."""
+    case, found = ts.forward()[name], []
+    for is_watched in (False, True):
+        tensors = case.tensors(requires_grad=True)
+        if is_watched:
+            with Watching() as mode:
+                y = ts.listed(case.on(*tensors.values()))
+            assert any(s.startswith("cudml.") for s in mode.seen)
+        else:
+            y = ts.listed(case.on(*tensors.values()))
+        grad = torch.linspace(-1, 2, y[0].numel()).view_as(y[0])
+        y[0].backward(grad)
+        found.append([*y, *(tensors[k].grad for k in case.differentiable)])
+    for own, through in zip(*found, strict=True):
+        assert ts.equal(own, through) and own.requires_grad == through.requires_grad
+        assert own.stride() == through.stride()
+
+
+@pytest.mark.parametrize("order", ["max_pooling_grad", "average_pooling_grad", "padding_grad"])
+def test_gradients_of_gradients_are_recorded_in_the_same_way(order: str) -> None:
+    case = ts.backward()[order]
+    tensors = case.tensors(requires_grad=True)
+    y = case.on(*tensors.values())
+    assert node(y) == f"{DIRECT}{order}Backward"
+    (once,) = torch.autograd.grad(y.square().sum(), tensors["grad"], create_graph=True)
+    assert node(once).startswith(DIRECT) or order == "max_pooling_grad"
+    (twice,) = torch.autograd.grad(once.square().sum(), tensors["grad"])
+    assert twice.shape == tensors["grad"].shape and twice.abs().sum() > 0
+
+
+class Tagged(torch.Tensor):
+    """A subclass without code of its own."""
+
+
+def watchers() -> dict[str, Any]:
+    """Ways to call a function that are more than eager mode with a gradient.
+
+    Not torch.vmap: its rules end in ordinary calls of an operator on the whole batch.
+    """
+    average = lambda v: ct.average_pooling(v, 2)  # noqa: E731
+    return {
+        "subclass": lambda v: average(v.as_subclass(Tagged)),
+        "compiled": torch.compile(average, backend="aot_eager", fullgraph=True),
+        "grad": lambda v: torch.func.grad(lambda u: average(u).square().sum())(v),
+    }
+
+
+@pytest.mark.parametrize("way", watchers())
+def test_who_else_watches_does_not_meet_it(way: str, monkeypatch: Any) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise AssertionError("the function for autograd alone was called")
+
+    x = torch.rand(2, 3, 7, requires_grad=True)
+    want = watchers()[way](x)
+    for name in FORMULAS:
+        monkeypatch.setitem(ct._dispatch.recorded, name, fail)
+    torch.compiler.reset()
+    assert torch.equal(watchers()[way](x), want)
+    with pytest.raises(AssertionError, match="autograd alone"):
+        ct.average_pooling(x, 2)
+
+
+def test_only_recording_calls_keep_anything() -> None:
+    x = torch.rand(2, 3, 7, requires_grad=True)
+    with torch.no_grad():
+        assert ct.max_pooling(x, 2).grad_fn is None
+    with torch.inference_mode():
+        assert ct.max_pooling(x, 2).grad_fn is None
+    assert ct.max_pooling(x.detach(), 2).grad_fn is None
+    assert node(ct.max_pooling(x, 2)) == f"{DIRECT}max_poolingBackward"
+
+
+def test_refusals_of_the_kernel_pass_through() -> None:
+    """Those that only the operator itself makes, with nothing recorded."""
+    x = torch.rand(2, 3, 7).requires_grad_()
+    with refused(ValueError, "mean_variance_normalization: ScaleTensor"):
+        ct.mean_variance_normalization(x, torch.rand(2, 3, 6), axes=1)
+    with refused(ValueError, "max_pooling: OutputTensor"):
+        ct.max_pooling(x, 2, output_sizes=(9,))
