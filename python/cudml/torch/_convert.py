@@ -11,6 +11,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from cudml.torch import _fusion, nn
+from cudml.torch.nn._shared import SharedActivation
 
 MODULES: dict[type, type] = {
     getattr(torch.nn, name): kind
@@ -76,14 +77,25 @@ class Report:
         self._undo.append(lambda: setattr(module, "__class__", before))
 
     def _fuse(self, pair: _fusion.Pair) -> None:
-        """Gives the activation to the normalization; an Identity keeps its place and name."""
-        place = torch.nn.Identity().train(pair.activation.training)
+        """Gives the activation to the normalization.
+
+        An Identity keeps its place and name, or a module for the other calls that it has.
+        """
+        before = pair.owner._modules[pair.key]
+        after = before
+        if not pair.is_shared:
+            after = torch.nn.Identity().train(pair.activation.training)
+        elif not isinstance(before, SharedActivation):
+            after = SharedActivation(pair.activation)
         pair.norm.activation = pair.name
-        pair.owner._modules[pair.key] = place
+        if isinstance(after, SharedActivation):
+            pair.norm.shared = (after,)
+        pair.owner._modules[pair.key] = after
 
         def undo() -> None:
             del pair.norm.activation
-            pair.owner._modules[pair.key] = pair.activation
+            vars(pair.norm).pop("shared", None)
+            pair.owner._modules[pair.key] = before
 
         self._undo.append(undo)
 
@@ -143,9 +155,9 @@ def convert(model: torch.nn.Module, fuse_activation: bool = True, inplace: bool 
     model : torch.nn.Module
     fuse_activation : bool
         Give an activation that directly follows a normalization to it: inside of nn.Sequential, and
-        wherever `torch.fx` can show that nothing else reads the normalization or calls the
-        activation. Backward then keeps one activation-sized tensor instead of two. An Identity
-        takes the activation's place.
+        wherever `torch.fx` can show that nothing else reads the normalization. Backward then keeps
+        one activation-sized tensor instead of two. An Identity takes the activation's place, or
+        where the activation has other calls, a module that does these alone.
     inplace : bool
         Change `model` itself instead of a copy.
 

@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from cudml.torch import nn
+from cudml.torch.nn._shared import is_observed
 
 NORMS = (
     nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.InstanceNorm1d,
@@ -47,7 +48,10 @@ ACTIVATIONS: dict[type, Callable[[Any], Any]] = {
 
 @dataclasses.dataclass
 class Pair:
-    """A normalization and the activation after it, which stands at `owner._modules[key]`."""
+    """A normalization and the activation after it, which stands at `owner._modules[key]`.
+
+    An activation that is shared may have other calls, which stay.
+    """
 
     norm: Any
     norm_name: str
@@ -55,6 +59,7 @@ class Pair:
     activation_name: str
     owner: torch.nn.Module
     key: str
+    is_shared: bool = False
 
     @property
     def name(self) -> Any:
@@ -67,12 +72,6 @@ class _Calls(fx.Tracer):
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
         return True
-
-
-def _hooks(module: torch.nn.Module) -> bool:
-    """Whether somebody listens to what goes through a module."""
-    listed = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(module, name, None) for name in listed)
 
 
 def _places(model: torch.nn.Module) -> Counter[torch.nn.Module]:
@@ -104,7 +103,7 @@ def _refusal(norm: torch.nn.Module, activation: Any, places: Counter[torch.nn.Mo
         return f"{activation} has no counterpart"
     if places[norm] > 1:
         return "stands at several places of the model"
-    if _hooks(norm) or _hooks(activation):
+    if is_observed(norm) or is_observed(activation):
         return f"a hook reads what goes from it to {kind}"
     return ""
 
@@ -158,8 +157,8 @@ def _follower(
         return target, f"forward calls it {len(called)} times"
     if len(users) > 1:
         return target, f"{len(users)} operations read it"
-    if any(other.args != (called[0],) or other.kwargs for other in calls.get(target, [])):
-        return target, f"{target} is called at other places, too"
+    if target and (users[0].args != (called[0],) or users[0].kwargs):
+        return target, f"{target} has other arguments"
     return target, ""
 
 
@@ -194,7 +193,9 @@ def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) ->
             continue
         parent, _, last = target.rpartition(".")
         place = owner.get_submodule(parent)
-        found.pairs.append(Pair(norm, prefix + key, follower, prefix + target, place, last))
+        is_shared = bool(parent) or any(len(calls.get(target, [])) > 1 for calls in both)
+        names = (prefix + key, follower, prefix + target)
+        found.pairs.append(Pair(norm, *names, place, last, is_shared))
 
 
 def find(model: torch.nn.Module) -> Found:

@@ -7,6 +7,7 @@ and initialization are torch's own, and `isinstance` holds.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,11 +16,17 @@ from torch.nn.modules import batchnorm, instancenorm
 
 from cudml.torch import functional as F
 
+from ._shared import SharedActivation, mark, may_mark
+
 
 class _Activated(torch.nn.Module):
-    """What the modules have beyond torch's: `activation`, a name or (name, {parameter: number})."""
+    """What the modules have beyond torch's: `activation`, a name or (name, {parameter: number}).
+
+    Where it stands for the call of an activation that has others, too, `shared` holds that one.
+    """
 
     activation: Any = None
+    shared: tuple[SharedActivation, ...] = ()  # at most one; a module itself would be a child
 
     def __init__(self, *args: Any, activation: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -35,6 +42,14 @@ class _Activated(torch.nn.Module):
             last = inspect.Parameter("activation", inspect.Parameter.KEYWORD_ONLY, default=None)
             cls.__signature__ = inspect.Signature([*given, last])  # type: ignore[attr-defined]
 
+    def _activated(self, function: Callable[..., Tensor], *args: Any) -> Tensor:
+        """What a function of torch's signature makes of these arguments and the activation."""
+        for follower in self.shared:
+            if not may_mark(self, follower):
+                return function(*args)  # and the follower applies it
+            return mark(function(*args, activation=self.activation))
+        return function(*args, activation=self.activation)
+
     def extra_repr(self) -> str:
         text = super().extra_repr()
         return text if self.activation is None else f"{text}, activation={self.activation!r}"
@@ -44,27 +59,24 @@ class LayerNorm(_Activated, torch.nn.LayerNorm):
     """torch.nn.LayerNorm, with `activation`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(
-            input, self.normalized_shape, self.weight, self.bias, self.eps,
-            activation=self.activation,
-        )  # fmt: skip
+        return self._activated(
+            F.layer_norm, input, self.normalized_shape, self.weight, self.bias, self.eps
+        )
 
 
 class RMSNorm(_Activated, torch.nn.RMSNorm):
     """torch.nn.RMSNorm, with `activation`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(
-            x, self.normalized_shape, self.weight, self.eps, activation=self.activation
-        )
+        return self._activated(F.rms_norm, x, self.normalized_shape, self.weight, self.eps)
 
 
 class GroupNorm(_Activated, torch.nn.GroupNorm):
     """torch.nn.GroupNorm, with `activation`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.group_norm(
-            input, self.num_groups, self.weight, self.bias, self.eps, activation=self.activation
+        return self._activated(
+            F.group_norm, input, self.num_groups, self.weight, self.bias, self.eps
         )
 
 
@@ -72,7 +84,8 @@ class _InstanceNorm(_Activated, instancenorm._InstanceNorm):
     """The forward pass of torch's instance normalization of one sample or a batch."""
 
     def _apply_instance_norm(self, input: Tensor) -> Tensor:
-        return F.instance_norm(
+        return self._activated(
+            F.instance_norm,
             input,
             self.running_mean,
             self.running_var,
@@ -81,7 +94,6 @@ class _InstanceNorm(_Activated, instancenorm._InstanceNorm):
             self.training or not self.track_running_stats,
             self.momentum if self.momentum is not None else 0.0,
             self.eps,
-            activation=self.activation,
         )
 
 
@@ -116,7 +128,8 @@ class _BatchNorm(_Activated, batchnorm._BatchNorm):
         momentum = self._step()
         is_kept = not self.training or self.track_running_stats
         has_none = self.running_mean is None and self.running_var is None
-        return F.batch_norm(
+        return self._activated(
+            F.batch_norm,
             input,
             self.running_mean if is_kept else None,
             self.running_var if is_kept else None,
@@ -125,7 +138,6 @@ class _BatchNorm(_Activated, batchnorm._BatchNorm):
             self.training or has_none,
             momentum,
             self.eps,
-            activation=self.activation,
         )
 
 
