@@ -17,6 +17,7 @@ from torch._inductor import config  # noqa: E402
 
 import cudml.torch as ct  # noqa: E402
 import torch_support as ts  # noqa: E402
+from cudml.torch._schemas import SCHEMAS  # noqa: E402
 
 MODES = ["constant", "edge", "constant", "wrap"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -83,17 +84,36 @@ def test_one_graph_for_every_batch_size(name: str, dynamic: bool) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++")
-def test_inductor() -> None:
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_inductor(mode: str) -> None:
+    """With sizes that vary; or with CUDA graphs, which tensors on the CPU go without.
+
+    A result stays as it is while later ones are computed, by one program.
+    """
+
     def network(x: Any) -> Any:
         y = ct.max_pooling(torch.relu(x * 2), 2, 2, return_indices=False)
         return ct.mean_variance_normalization(y, axes=3, activation="relu") + 1
 
-    x = torch.randn(3, 4, 6, 8)
-    compiled = torch.compile(network, fullgraph=True, dynamic=True)
+    is_varied = mode == "default"
+    inputs = [torch.randn(3 + is_varied * i, 4, 6, 8) for i in range(3)]
+    compiled = torch.compile(network, fullgraph=True, dynamic=is_varied, mode=mode)
+    found = []
     with config.patch({"cpp.cxx": ("g++",)}):  # not what CXX says, which may be two words
-        found = both(compiled, x)
-    for got, want in zip(found, both(network, x), strict=True):
-        assert torch.allclose(got, want, rtol=1e-6, atol=1e-6)
+        for i, x in enumerate(inputs):
+            with dynamo.patch(error_on_recompile=i > 0):
+                found.append(both(compiled, x))
+    for x, results in zip(inputs, found, strict=True):
+        for got, want in zip(results, both(network, x), strict=True):
+            assert torch.allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
+def test_graphs_of_a_device_may_hold_every_operator() -> None:
+    """Where `mode="reduce-overhead"` captures: none is said to be unsafe, or to change a tensor."""
+    unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)
+    for name in SCHEMAS:
+        operator = getattr(torch.ops.cudml, name).default
+        assert unsafe not in operator.tags and not operator._schema.is_mutable
 
 
 class Network(torch.nn.Module):
