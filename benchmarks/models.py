@@ -164,6 +164,7 @@ def rows_of(model: Model, options: Any) -> Iterator[Row]:
         models, fused = contenders(made, x, options.compile)
         for threads in options.threads:
             set_threads(threads)
+            torch.compiler.reset()  # programs hold the number of threads, and may be few
             for passes in options.passes:
                 calls = {name: CALLS[passes](each, x) for name, each in models.items()}
                 turns = timed(calls, options.rounds, options.seconds)
