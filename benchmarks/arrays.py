@@ -7,10 +7,14 @@ import math
 from typing import Any
 
 import numpy as np
-from cases import FROM_GRADIENT, GRADIENTS, Shape
+from cases import LP_GRAD, MVN_GRAD, UNPOOL, Shape
 from problems import Problem
 
+import cudml
+
 _PERIOD = 1_000_003  # random numbers repeat after these; a prime, so that no dimension divides it
+_SEEDS = ("x", "grad", "scale", "bias")
+_IN_ORDER = ("scale", "bias", "dscale", "dbias", "mean", "variance")  # as the operator takes them
 _HEAP = 1 << 30
 _TRIM_THRESHOLD, _MMAP_MAX, _HUGE = -1, -4, 14  # of mallopt and madvise
 
@@ -70,8 +74,8 @@ def permuted(a: Any, order: Shape) -> Any:
 
 
 class Arrays:
-    """What a call reads and writes. `base` holds packed arrays in memory order, by name:
-    x, grad, scale, bias, y and indices, as far as the problem has them."""
+    """What a call reads and writes. `base` holds packed arrays in memory order, by the names of
+    the problem's inputs and outputs."""
 
     def __init__(self, problem: Problem, base: dict[str, Any]) -> None:
         self.problem, self.base = problem, base
@@ -90,7 +94,7 @@ class Arrays:
 
     def logical(self, name: str) -> Any:
         """In the operator's order of dimensions."""
-        if name in ("scale", "bias"):
+        if name in _IN_ORDER:
             return self.base[name]
         return permuted(self.base[name], tuple(np.argsort(self.problem.memory_axes).tolist()))
 
@@ -110,21 +114,33 @@ class Arrays:
         """Scale or bias as a vector."""
         return self.base[name].reshape(-1)
 
-    def from_image(self, a: Any) -> Any:
+    def from_image(self, a: Any, name: str = "y") -> Any:
         """A result of that shape in the operator's shape."""
         problem = self.problem
-        if problem.groups:
-            return a.reshape(problem.output)
-        if "pooling" in problem.case.op and problem.case.as_is:
+        if not problem.groups and "pooling" in problem.case.op and problem.case.as_is:
             kept = [d for d in range(len(problem.shape)) if d not in problem.axes]
             return permuted(a, tuple(np.argsort((*kept, *problem.axes)).tolist()))
-        return a.reshape(problem.output)
+        return a.reshape(problem.outputs[name][0])
 
     def from_memory(self, a: Any) -> Any:
         """A result in memory order in the operator's order."""
         problem = self.problem
         sizes = tuple(problem.output[d] for d in problem.memory_axes)
         return permuted(a.reshape(sizes), tuple(np.argsort(problem.memory_axes).tolist()))
+
+    def results(self) -> list[Any]:
+        """The outputs that are compared with those of peers."""
+        return [self.logical(name) for name in self.problem.compared]
+
+    def of_each_call(self) -> list[Arrays]:
+        """The arrays of the calls of a turn, on the same memory."""
+        found = []
+        for call in self.problem.calls:
+            is_forward = call.case.op != self.problem.case.op
+            base = {**self.base, "y": self.base[self.problem.forward_result if is_forward else "y"]}
+            names = (*call.inputs, *call.outputs)
+            found.append(Arrays(call, {name: base[name] for name in names}))
+        return found
 
 
 def poison(y: np.ndarray) -> None:
@@ -135,20 +151,48 @@ def poison(y: np.ndarray) -> None:
 
 
 def numpy_arrays(problem: Problem, seed: int = 0) -> Arrays:
-    def packed(shape: Shape) -> Shape:
-        return tuple(shape[a] for a in problem.memory_axes)
+    def packed(name: str, shape: Shape) -> Shape:
+        return shape if name in _IN_ORDER else tuple(shape[a] for a in problem.memory_axes)
 
     base: dict[str, np.ndarray] = {}
-    if problem.case.op not in FROM_GRADIENT:
-        base["x"] = drawn(packed(problem.shape), problem.dtype, seed)
-    if problem.case.op in GRADIENTS:
-        base["grad"] = drawn(packed(problem.incoming), problem.dtype, seed + 1)
-    for k, name in enumerate(problem.case.scaled.split()):
-        base[name] = drawn(problem.vector, problem.dtype, seed + 2 + k)
-    base["y"] = np.empty(packed(problem.output), numpy_dtype(problem.dtype))
-    if problem.index:
-        base["indices"] = np.empty(packed(problem.output), problem.index)
-    for name in ("y", "indices"):
-        if name in base:
-            poison(base[name])
-    return Arrays(problem, base)
+    for name, (shape, dtype) in problem.inputs.items():
+        if name in _SEEDS:
+            base[name] = drawn(packed(name, shape), dtype, seed + _SEEDS.index(name))
+        else:
+            base[name] = np.empty(packed(name, shape), numpy_dtype(dtype))
+    for name, (shape, dtype) in problem.outputs.items():
+        base[name] = np.empty(packed(name, shape), numpy_dtype(dtype))
+        poison(base[name])
+    arrays = Arrays(problem, base)
+    _save(arrays)
+    return arrays
+
+
+def _save(arrays: Arrays) -> None:
+    """Fills what a gradient, or unpooling, is given of the forward call before it."""
+    problem = arrays.problem
+    op, names = problem.case.op, problem.inputs
+    if op == MVN_GRAD and "variance" in names:
+        _, *moments = cudml.mean_variance_normalization(
+            arrays.logical("x"),
+            axes=problem.axes,
+            use_mean="mean" in names,
+            return_statistics=True,
+        )
+        for name, found in zip(("mean", "variance"), moments, strict=True):
+            if name in names:
+                arrays.base[name][...] = found
+    if op == LP_GRAD and "norms" in names:
+        x, p = arrays.logical("x"), problem.case.args["p"]
+        norms = cudml.lp_pooling(x, problem.window, problem.strides, p=p)
+        arrays.logical("norms")[...] = norms
+    if op == UNPOOL:
+        source = drawn(problem.shape, problem.dtype, 0)
+        _, winners = cudml.max_pooling(
+            source,
+            problem.window,
+            problem.strides,
+            return_indices=True,
+            index_dtype=problem.positions,
+        )
+        arrays.logical("positions")[...] = winners

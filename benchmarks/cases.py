@@ -1,4 +1,4 @@
-"""The suite as data: 51 cases of real models."""
+"""The suite as data: 85 cases of real models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 Shape = tuple[int, ...]
 DTYPES = {"h": "float16", "b": "bfloat16", "f": "float32", "u": "uint8"}
-GRADIENTS = ("max_pooling_grad", "average_pooling_grad", "padding_grad")
-FROM_GRADIENT = GRADIENTS[1:]  # whose only array is the incoming gradient
+MAX, AVERAGE, LP, PAD = "max_pooling", "average_pooling", "lp_pooling", "padding"
+UNPOOL, MVN = "max_unpooling", "mean_variance_normalization"
+FORWARD = {f"{op}_grad": op for op in (MAX, AVERAGE, LP, PAD, MVN)}  # of each gradient
+MAX_GRAD, AVERAGE_GRAD, LP_GRAD, PAD_GRAD, MVN_GRAD = GRADIENTS = tuple(FORWARD)
+FROM_GRADIENT = (AVERAGE_GRAD, PAD_GRAD)  # whose only array is the incoming gradient
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Case:
     scaled: str = ""  # "scale bias", "scale" or nothing
     as_is: bool = False  # the shape is already in memory order
     fixed: tuple[int, ...] = ()  # dimensions that the CPU's size limit must not touch
+    step: bool = False  # of a gradient: the forward call precedes it in each turn
 
 
 def _pool(window: Any, strides: Any = 1, pad: int = 0, **more: Any) -> dict[str, Any]:
@@ -40,9 +44,6 @@ def _pads(start: Shape, end: Shape | None = None, mode: Any = "constant") -> dic
     return {"start": start, "end": start if end is None else end, "mode": mode}
 
 
-MAX, AVERAGE, LP, PAD = "max_pooling", "average_pooling", "lp_pooling", "padding"
-MAX_GRAD, AVERAGE_GRAD, PAD_GRAD = GRADIENTS
-MVN = "mean_variance_normalization"
 _STEM, _CUBE = (32, 64, 112, 112), (2, 32, 128, 128, 128)
 _INCEPTION, _DENSE = (32, 192, 35, 35), (64, 256, 56, 56)
 _GEM = (32, 512, 30, 40)
@@ -171,4 +172,92 @@ NORMALIZATION = (
          "QK norm of video transformers", {"axes": (3,)}, "rms", "scale"),
 )  # fmt: skip
 
-CASES = tuple(sorted((*POOLING, *PADDING, *NORMALIZATION), key=lambda case: case.number))
+_TOKENS = tuple((8192, n) for n in (768, 4096, 8192))
+_ROWS = {"axes": (1,)}
+_UNET, _DECODER = (2, 320, 64, 64), (1, 512, 128, 128)  # of SD 1.5
+_PATCH = (2, 32, 96, 96, 96)  # of nnU-Net
+_LEAKY = {"activation": ("leaky_relu", {"alpha": 0.01})}
+_WAN = {"axes": (1,), "activation": "swish"}
+_SHUFFLE, _EXPANDED = (64, 240, 28, 28), (32, 96, 112, 112)
+_STAGE = (16, 64, 256, 256)
+
+# A "+ grad" is a step of training: the forward call, and after it its gradient.
+NORMALIZATION_GRAD = (
+    Case(52, "LayerNorm grad", MVN_GRAD, _TOKENS, "fb", "C",
+         "BERT to GPT-3 training", _ROWS, "layer", "scale bias"),
+    Case(53, "LayerNorm + grad", MVN_GRAD, (_TOKENS[1],), "fb", "C",
+         "BERT to GPT-3 training", _ROWS, "layer", "scale bias", step=True),
+    Case(54, "LayerNorm grad, plain", MVN_GRAD, ((4096, 1152),), "fb", "C",
+         "DiT training, no parameters", _ROWS, "layer"),
+    Case(55, "LayerNorm grad", MVN_GRAD, ((32, 56, 56, 96),), "h", "L",
+         "ConvNeXt training", {"axes": (3,)}, "layer", "scale bias", as_is=True),
+    Case(56, "LayerNorm+GELU grad", MVN_GRAD, ((8, 16000, 512),), "fh", "C",
+         "wav2vec 2.0 training", {"axes": (2,), "activation": "gelu"}, "layer", "scale bias"),
+    Case(57, "LayerNorm+GELU + grad", MVN_GRAD, ((8, 16000, 512),), "fh", "C",
+         "wav2vec 2.0 training", {"axes": (2,), "activation": "gelu"}, "layer", "scale bias",
+         step=True),
+    Case(58, "RMSNorm grad", MVN_GRAD, _TOKENS, "fb", "C",
+         "T5, Llama training", _ROWS, "rms", "scale"),
+    Case(59, "RMSNorm + grad", MVN_GRAD, (_TOKENS[1],), "fb", "C",
+         "T5, Llama training", _ROWS, "rms", "scale", step=True),
+    Case(60, "RMSNorm+SiLU grad", MVN_GRAD, ((1, 96, 4, 480, 832),), "b", "CL",
+         "Wan video VAE training", _WAN, "rms", "scale", fixed=(1,)),
+    Case(61, "GroupNorm+SiLU grad", MVN_GRAD, (_UNET, _DECODER), "hf", "CL",
+         "SD UNet, VAE training", _GN, "group", "scale bias"),
+    Case(62, "GroupNorm+SiLU + grad", MVN_GRAD, (_UNET, _DECODER), "h", "CL",
+         "SD UNet, VAE training", _GN, "group", "scale bias", step=True),
+    Case(63, "GroupNorm grad", MVN_GRAD, (_UNET,), "h", "CL",
+         "SD attention training", {"groups": 32}, "group", "scale bias"),
+    Case(64, "BatchNorm grad", MVN_GRAD, (_STEM, _PATCH), "fh", "CL",
+         "ResNet, 3-D U-Net training", {}, "batch", "scale bias"),
+    Case(65, "BatchNorm + grad", MVN_GRAD, (_STEM,), "fh", "CL",
+         "ResNet training", {}, "batch", "scale bias", step=True),
+    Case(66, "BatchNorm+SiLU grad", MVN_GRAD, (_EXPANDED,), "fh", "C",
+         "EfficientNet training", {"activation": "swish"}, "batch", "scale bias"),
+    Case(67, "InstanceNorm grad, plain", MVN_GRAD, ((1, 256, 64, 64), (8, 64, 256, 256)), "f", "C",
+         "CycleGAN training, no parameters", {}, "instance"),
+    Case(68, "InstanceNorm+LReLU grad", MVN_GRAD, (_PATCH,), "fh", "CL",
+         "nnU-Net training", _LEAKY, "instance", "scale bias"),
+    Case(69, "InstanceNorm+LReLU + grad", MVN_GRAD, (_PATCH,), "fh", "C",
+         "nnU-Net training", _LEAKY, "instance", "scale bias", step=True),
+)  # fmt: skip
+
+POOLING_GRAD = (
+    Case(70, "max grad 3x3/2", MAX_GRAD, (_STEM,), "hf", "L", "ResNet training", _pool(3, 2, 1)),
+    Case(71, "max 3x3/2 + grad", MAX_GRAD, (_STEM,), "hf", "CL", "ResNet training",
+         _pool(3, 2, 1), step=True),
+    Case(72, "max grad 2x2/2", MAX_GRAD, ((32, 64, 224, 224),), "hf", "CL",
+         "VGG-16 training", _pool(2, 2)),
+    Case(73, "max 2x2/2 + grad", MAX_GRAD, ((32, 64, 224, 224),), "hf", "C",
+         "VGG-16 training", _pool(2, 2), step=True),
+    Case(74, "max grad 2x2x2", MAX_GRAD, (_PATCH,), "hf", "CL", "3-D U-Net training", _pool(2, 2)),
+    Case(75, "average grad 3x3/2", AVERAGE_GRAD, (_SHUFFLE,), "hf", "CL",
+         "ShuffleNet training", _pool(3, 2, 1, include_padding=True)),
+    Case(76, "average 3x3/2 + grad", AVERAGE_GRAD, (_SHUFFLE,), "hf", "C",
+         "ShuffleNet training", _pool(3, 2, 1, include_padding=True), step=True),
+    Case(77, "average grad 2x2/2", AVERAGE_GRAD, (_DENSE,), "h", "CL",
+         "DenseNet training", _pool(2, 2)),
+    Case(78, "average 2x2/2 + grad", AVERAGE_GRAD, (_DENSE,), "hf", "C",
+         "DenseNet training", _pool(2, 2), step=True),
+    Case(79, "L2 grad global", LP_GRAD, (_GEM,), "fh", "C", "GeM training", _pool(None, p=2)),
+    Case(80, "L2 global + grad", LP_GRAD, (_GEM,), "fh", "C", "GeM training",
+         _pool(None, p=2), step=True),
+    Case(81, "L2 grad 3x3/2", LP_GRAD, (_GEM,), "fh", "C",
+         "anti-aliased pooling, training", _pool(3, 2, p=2)),
+    Case(82, "unpool+int64 2x2/2", UNPOOL, (_STAGE,), "fh", "C",
+         "SegNet decoder", _pool(2, 2, positions="int64")),
+    Case(82, "unpool+uint32 2x2/2", UNPOOL, (_STAGE,), "fh", "C",
+         "SegNet decoder", _pool(2, 2, positions="uint32")),
+)  # fmt: skip
+
+PADDING_GRAD = (
+    Case(83, "reflect 1 + grad", PAD_GRAD, ((8, 256, 64, 64),), "fh", "C",
+         "CycleGAN training", _pads((1, 1), mode="reflection"), step=True),
+    Case(84, "edge 1 + grad", PAD_GRAD, ((2, 32, 48, 96, 96),), "fh", "C",
+         "medical volumes, training", _pads((1, 1, 1), mode="edge"), step=True),
+    Case(85, "reflect 3 grad, volumes", PAD_GRAD, ((2, 16, 64, 64, 64),), "fh", "C",
+         "volume translation, training", _pads((3, 3, 3), mode="reflection")),
+)  # fmt: skip
+
+BACKWARD = (*NORMALIZATION_GRAD, *POOLING_GRAD, *PADDING_GRAD)
+CASES = tuple(sorted((*POOLING, *PADDING, *NORMALIZATION, *BACKWARD), key=lambda c: c.number))

@@ -46,13 +46,14 @@ class Cpu:
     def field(self, arrays: Arrays, threads: int) -> Field:
         found = Field()
         own = partial(cudml_calls.ways, arrays)
-        found.offer("cudml", own, lambda _: arrays.logical("y"))
+        found.offer("cudml", own, lambda _: arrays.results())
         if "PyTorch" in self._peers:
             _offer_torch(found, arrays)
         if "ONNX Runtime" in self._peers:
             _offer_onnx(found, arrays, threads, self.spins)
         if "NumPy" in self._peers:
-            found.offer("NumPy", partial(numpy_calls.ways, arrays), arrays.from_memory)
+            theirs = partial(numpy_calls.ways, arrays)
+            found.offer("NumPy", theirs, lambda y: [arrays.from_memory(y)])
         return found
 
     def timed(self, contender: Contender) -> Call:
@@ -62,9 +63,8 @@ class Cpu:
         return verify.against_reference(arrays, np.asarray)
 
     def poison(self, arrays: Arrays) -> None:
-        for name in ("y", "indices"):
-            if name in arrays:
-                poison(arrays.base[name])
+        for name in arrays.problem.outputs:
+            poison(arrays.base[name])
 
     def sample(self, contender: Contender, arrays: Arrays, result: Any) -> np.ndarray:
         return verify.sampled(arrays.problem, contender.logical(result), np.asarray)
@@ -79,10 +79,12 @@ def _offer_torch(found: Field, arrays: Arrays) -> None:
     with found.trial("PyTorch"):
         theirs = torch_calls.tensors(arrays)
 
-        def logical(result: Any) -> Any:
-            y = result[0] if isinstance(result, tuple) else result
-            y = y.to_dense() if y.is_mkldnn else y
-            return theirs.from_image(torch_calls.array(y))
+        def logical(result: Any) -> list[Any]:
+            dense = torch_calls.dense_results(theirs, result)
+            return [
+                theirs.from_image(torch_calls.array(y), name)
+                for name, y in zip(theirs.problem.compared, dense, strict=True)
+            ]
 
         found.offer("PyTorch", partial(torch_calls.ways, theirs), logical)
 
@@ -106,6 +108,6 @@ def _offer_onnx(found: Field, arrays: Arrays, threads: int, spins: bool) -> None
             found.offer(library, partial(dict, {way: call}), logical)
 
 
-def _written(arrays: Arrays, y: np.ndarray, _: Any) -> Any:
+def _written(arrays: Arrays, y: np.ndarray, _: Any) -> list[Any]:
     """What a bound model wrote; the call itself returns nothing."""
-    return arrays.from_memory(y)
+    return [arrays.from_memory(y)]

@@ -76,10 +76,9 @@ class Cuda:
         return verify.against_reference(arrays, _host)
 
     def poison(self, arrays: Arrays) -> None:
-        for name in ("y", "indices"):
-            if name in arrays:
-                t = arrays.base[name]
-                t.view(torch.uint8).fill_(0x5A if t.element_size() == 1 else 0xFF)
+        for name in arrays.problem.outputs:
+            t = arrays.base[name]
+            t.view(torch.uint8).fill_(0x5A if t.element_size() == 1 else 0xFF)
 
     def sample(self, contender: Contender, arrays: Arrays, result: Any) -> np.ndarray:
         return verify.sampled(arrays.problem, contender.logical(result), torch_calls.array)
@@ -102,10 +101,12 @@ def _host(t: Any) -> np.ndarray:
 
 def _field(arrays: Arrays, peers: list[str]) -> Field:
     found = Field()
-    found.offer("cudml", partial(cudml_calls.ways, arrays), lambda _: arrays.logical("y"))
+    found.offer("cudml", partial(cudml_calls.ways, arrays), lambda _: arrays.results())
 
-    def logical(result: Any) -> Any:
-        return arrays.from_image(result[0] if isinstance(result, tuple) else result)
+    def logical(result: Any) -> list[Any]:
+        dense = torch_calls.dense_results(arrays, result)
+        named = zip(arrays.problem.compared, dense, strict=True)
+        return [arrays.from_image(y, name) for name, y in named]
 
     if "PyTorch" in peers:
         found.offer("PyTorch", partial(torch_calls.ways, arrays), logical)
@@ -133,4 +134,4 @@ def _cupy(arrays: Arrays) -> tuple[Callable[[], Ways], Callable[[Any], Any]]:
         base = {name: cupy.from_dlpack(t) for name, t in arrays.base.items()}
         return numpy_calls.ways(Arrays(arrays.problem, base), cupy)
 
-    return ways, lambda y: arrays.from_memory(torch.utils.dlpack.from_dlpack(y))
+    return ways, lambda y: [arrays.from_memory(torch.utils.dlpack.from_dlpack(y))]

@@ -30,7 +30,6 @@ import cudml
 ROUNDS, SECONDS, VISITS = 9, 0.6, 2
 FEWEST = 5  # rounds of all visits, even where the time is up
 _FORCE = "CUDML_KERNEL"
-OUTPUTS = ("y", "indices")
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,7 @@ def forcing(path: str) -> Iterator[None]:
 def explainer(arrays: Arrays) -> Callable[[], cudml.Explanation]:
     """Says on which path the problem's call would run."""
     inputs, kwargs = cudml_calls.arguments(arrays)
-    out = tuple(arrays.logical(name) for name in OUTPUTS if name in arrays)
-    kwargs["out"] = out if len(out) > 1 else out[0]
+    kwargs["out"] = cudml_calls.outputs(arrays)
     return partial(cudml.explain, arrays.problem.case.op, *inputs, **kwargs)
 
 
@@ -105,9 +103,14 @@ def paths_of(arrays: Arrays) -> tuple[str, list[str]]:
     return chosen, names
 
 
+def single_calls(suite: list[Problem]) -> list[Problem]:
+    """Without the steps of training: a path is forced on one call."""
+    return [problem for problem in suite if not problem.case.step]
+
+
 def listed(suite: list[Problem]) -> list[str]:
     """All paths of the problems' lists, in their order."""
-    families = dict.fromkeys(map(family_of, suite))
+    families = dict.fromkeys(map(family_of, single_calls(suite)))
     return [p.name for family in families for p in cudml.kernels(family, device="cpu")]
 
 
@@ -117,7 +120,7 @@ def clock(forced: Forced, count: int) -> float:
 
 
 def outputs(arrays: Arrays) -> dict[str, np.ndarray]:
-    return {name: arrays.base[name] for name in OUTPUTS if name in arrays}
+    return {name: arrays.base[name] for name in arrays.problem.outputs}
 
 
 def difference(arrays: Arrays, want: dict[str, np.ndarray]) -> str:
@@ -135,7 +138,7 @@ def difference(arrays: Arrays, want: dict[str, np.ndarray]) -> str:
     if wrong := verify.against_reference(arrays, np.asarray):
         return wrong
     chosen = Arrays(problem, {**arrays.base, **want})
-    samples = [verify.sampled(problem, a.logical("y"), np.asarray) for a in (arrays, chosen)]
+    samples = [verify.sampled(problem, a.results(), np.asarray) for a in (arrays, chosen)]
     return verify.against(problem, *samples)
 
 
@@ -207,7 +210,7 @@ def row(problem: Problem, threads: int, tried: Tried) -> dict[str, Any]:
 def one_visit(plan: Plan, number: int, found: Found) -> Found:
     """Visits every problem once; the first visit checks results, the last one prints the rows."""
     keep_touched_memory()
-    suite, visits = plan.suite, plan.limits.visits
+    suite, visits = single_calls(plan.suite), plan.limits.visits
     steps = len(suite) * len(plan.threads)
     with Bar(visits * steps, number * steps) as bar:
         for problem in suite:

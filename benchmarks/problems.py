@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from typing import Any
 
-from cases import CASES, DTYPES, FROM_GRADIENT, GRADIENTS, PAD, PAD_GRAD, Case, Shape
+from cases import (
+    CASES,
+    DTYPES,
+    FORWARD,
+    FROM_GRADIENT,
+    GRADIENTS,
+    LP_GRAD,
+    MVN,
+    MVN_GRAD,
+    PAD,
+    PAD_GRAD,
+    UNPOOL,
+    Case,
+    Shape,
+)
 
 LARGE_BYTES = 16_000_000  # of a problem that caches do not keep
 SHORT_COLUMNS = 1024  # of a row whose numbers are read once
@@ -20,10 +34,15 @@ FAMILIES = {
     "lp_pooling": "Lp pooling",
     "max_pooling_grad": "max gradient",
     "average_pooling_grad": "average gradient",
+    "lp_pooling_grad": "Lp gradient",
+    "max_unpooling": "unpooling",
     "padding": "padding",
     "padding_grad": "pad gradient",
     "mean_variance_normalization": "normalization",
+    "mean_variance_normalization_grad": "norm gradient",
+    "step": "forward + gradient",
 }
+Kept = tuple[Shape, str]  # an array's shape in the operator's order of dimensions, and its type
 
 
 @dataclass(frozen=True)
@@ -47,7 +66,7 @@ class Problem:
 
     @property
     def family(self) -> str:
-        return FAMILIES[self.case.op]
+        return FAMILIES["step" if self.case.step else self.case.op]
 
     @property
     def groups(self) -> bool:
@@ -137,6 +156,8 @@ class Problem:
     @property
     def incoming(self) -> Shape:
         """Of a gradient: the shape of the gradient that is given."""
+        if self.case.op == MVN_GRAD:
+            return self.shape
         return self.padded if self.case.op == PAD_GRAD else self.pooled
 
     @property
@@ -147,13 +168,14 @@ class Problem:
 
     @property
     def is_forward_pooling(self) -> bool:
-        return "pooling" in self.case.op and self.case.op not in GRADIENTS
+        """Not unpooling, whose shape is that of its output, as a gradient's is."""
+        return "pooling" in self.case.op and self.case.op not in (*GRADIENTS, UNPOOL)
 
     @property
     def goal(self) -> float | None:
         """Share of a copy to reach on a CPU: of padding, of large tensors' pooling with channels
         first, of LayerNorm. Other problems are only measured against peers."""
-        if self.case.norm == "layer":
+        if self.case.op == MVN and self.case.norm == "layer":
             columns = math.prod(self.shape[a] for a in self.axes)
             return 0.75 if columns <= SHORT_COLUMNS else 0.6
         is_large = self.bytes >= LARGE_BYTES and self.layout == "C"
@@ -173,19 +195,88 @@ class Problem:
         return str(self.case.args.get("index", ""))
 
     @property
+    def calls(self) -> tuple[Problem, ...]:
+        """The calls of a turn, one after the other: more than one in a step of training."""
+        if not self.case.step:
+            return (self,)
+        gradient = replace(self.case, step=False)
+        args = dict(gradient.args)
+        if gradient.op == MVN_GRAD:
+            args["return_statistics"] = True
+        forward = replace(gradient, op=FORWARD[gradient.op], args=args)
+        return tuple(replace(self, case=case) for case in (forward, gradient))
+
+    @property
+    def moments(self) -> dict[str, Kept]:
+        """Statistics of the groups, as the forward call saves them."""
+        shape = tuple(1 if a in self.axes else n for a, n in enumerate(self.shape))
+        names = ("variance",) if self.case.norm == "rms" else ("mean", "variance")
+        return dict.fromkeys(names, (shape, "float32"))
+
+    @property
+    def forward_result(self) -> str:
+        """What a step calls the forward call's output; Lp pooling's gradient reads it."""
+        return "norms" if self.case.op == LP_GRAD else "result"
+
+    @property
+    def inputs(self) -> dict[str, Kept]:
+        """What is read and nobody writes before."""
+        if self.case.step:
+            both = [item for one in self.calls for item in one.inputs.items()]
+            return {name: kept for name, kept in both if name not in self.outputs}
+        op, found = self.case.op, {}
+        if op == UNPOOL:
+            return {"x": (self.pooled, self.dtype), "positions": (self.pooled, self.positions)}
+        if op not in FROM_GRADIENT:
+            found["x"] = (self.shape, self.dtype)
+        if op == LP_GRAD:
+            found["norms"] = (self.incoming, self.dtype)
+        if op in GRADIENTS:
+            found["grad"] = (self.incoming, self.dtype)
+        found |= dict.fromkeys(self.case.scaled.split(), (self.vector, self.dtype))
+        return found | self.moments if op == MVN_GRAD else found
+
+    @property
+    def needed(self) -> dict[str, Kept]:
+        """Inputs without the bias of which a gradient needs nothing but the shape: no slope is
+        computed from it."""
+        is_unread = self.case.op == MVN_GRAD and "activation" not in self.case.args
+        return {n: kept for n, kept in self.inputs.items() if not (is_unread and n == "bias")}
+
+    @property
+    def outputs(self) -> dict[str, Kept]:
+        """What is written, y first: of a gradient, and of a step, that of x."""
+        if self.case.step:
+            forward, gradient = self.calls
+            written = {**forward.outputs, self.forward_result: forward.outputs["y"]}
+            return {**gradient.outputs, **{n: k for n, k in written.items() if n != "y"}}
+        found = {"y": (self.output, self.dtype)}
+        if self.index:
+            found["indices"] = (self.output, self.index)
+        if self.case.op == MVN_GRAD:
+            found |= {f"d{name}": (self.vector, self.dtype) for name in self.case.scaled.split()}
+        return found | self.moments if self.case.args.get("return_statistics") else found
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The outputs that every library has: neither indices nor saved statistics."""
+        own = ("indices", "mean", "variance")
+        return tuple(name for name in self.outputs if name not in own)
+
+    @property
+    def positions(self) -> str:
+        """Of unpooling: element type of the indices that it is given."""
+        return str(self.case.args["positions"])
+
+    @property
     def read(self) -> int:
-        """Compulsory bytes: every input element once."""
-        arrays = [(self.vector, self.dtype) for _ in self.case.scaled.split()]
-        if self.case.op not in FROM_GRADIENT:
-            arrays.append((self.shape, self.dtype))
-        if self.case.op in GRADIENTS:
-            arrays.append((self.incoming, self.dtype))
-        return _bytes_of(arrays)
+        """Compulsory bytes: every input element once, in each call."""
+        return sum(_bytes_of(call.needed) for call in self.calls)
 
     @property
     def written(self) -> int:
-        """Compulsory bytes: every output element once."""
-        return _bytes_of([(self.output, kind) for kind in (self.dtype, self.index) if kind])
+        """Compulsory bytes: every output element once, in each call."""
+        return sum(_bytes_of(call.outputs) for call in self.calls)
 
     @property
     def bytes(self) -> int:
@@ -193,8 +284,8 @@ class Problem:
         return self.read + self.written
 
 
-def _bytes_of(arrays: list[tuple[Shape, str]]) -> int:
-    return sum(math.prod(shape) * ITEM[dtype] for shape, dtype in arrays)
+def _bytes_of(arrays: dict[str, Kept]) -> int:
+    return sum(math.prod(shape) * ITEM[dtype] for shape, dtype in arrays.values())
 
 
 def cross(shape: Shape) -> str:

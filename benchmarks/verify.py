@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from arrays import Arrays
-from cases import FROM_GRADIENT, MAX, PAD, PAD_GRAD
+from cases import FROM_GRADIENT, MAX, MVN_GRAD, PAD, PAD_GRAD, UNPOOL
 from contenders import cudml_calls
-from problems import Problem
+from problems import ITEM, Problem
 
 from cudml import bounds
 
@@ -18,6 +18,9 @@ Host = Callable[[Any], np.ndarray]
 _PART = 20_000  # elements of an input that the reference is given, at least
 _MUCH = 500_000  # of such elements are judged once
 _POSITIONS = 20_000
+_NEAR_A_JUMP = 1e-3  # of normal numbers: those within a few roundings of 16 bits of it
+SUMS = {"dscale": "scale", "dbias": "bias"}
+_GRADIENT_OF = {"y": "x", **SUMS}
 TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-3}  # of max(1, |value|)
 
 
@@ -30,9 +33,9 @@ def independent(problem: Problem) -> list[int]:
     return [a for a in range(rank) if a not in kept]
 
 
-def parts(problem: Problem) -> list[tuple[slice, ...]]:
+def parts(problem: Problem, free: list[int]) -> list[tuple[slice, ...]]:
     """The end and the beginning of the independent dimensions; only the end if that is much."""
-    free, rank = independent(problem), len(problem.shape)
+    rank = len(problem.shape)
     begin, end = [slice(None)] * rank, [slice(None)] * rank
     rest = math.prod(problem.shape[b] for b in range(rank) if b not in free)
     for a in free:
@@ -46,19 +49,55 @@ def _cut(a: Any, part: tuple[slice, ...]) -> Any:
     return a[tuple(s if n > 1 else slice(None) for s, n in zip(part, a.shape, strict=True))]
 
 
-def _judged(arrays: Arrays, part: tuple[slice, ...], host: Host) -> str:
+def _rebased(found: np.ndarray, part: tuple[slice, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Flat positions in the whole as positions in the part, which begins at the first of them."""
+    first = [s.indices(n)[0] for s, n in zip(part, shape, strict=True)]
+    offset = int(np.ravel_multi_index(first, shape))
+    return (found.astype(np.int64) - offset).astype(found.dtype)
+
+
+def _judged(arrays: Arrays, part: tuple[slice, ...], host: Host, wanted: tuple[str, ...]) -> str:
+    """Of the outputs `wanted`; of the others nothing is said."""
     problem = arrays.problem
+    op, shape = problem.case.op, problem.shape
+
+    def cut(a: Any) -> Any:
+        return host(_cut(a, part)) if hasattr(a, "shape") else a
+
     inputs, kwargs = cudml_calls.arguments(arrays)
-    cut = [host(_cut(a, part)) if hasattr(a, "shape") else a for a in inputs]
-    if problem.case.op in FROM_GRADIENT:
-        cut[-1] = tuple(len(range(*s.indices(n))) for s, n in zip(part, problem.shape, strict=True))
-    results = [host(arrays.logical("y")[part])]
+    inputs, kwargs = [cut(a) for a in inputs], {name: cut(a) for name, a in kwargs.items()}
+    if op in (*FROM_GRADIENT, UNPOOL):
+        inputs[-1] = tuple(len(range(*s.indices(n))) for s, n in zip(part, shape, strict=True))
+    if op == UNPOOL:
+        inputs[1] = _rebased(inputs[1], part, shape)
+    if op == MVN_GRAD:
+        kwargs["outputs"] = [_GRADIENT_OF[name] for name in wanted]
+    given = cudml_calls.outputs(arrays)
+    results = [
+        None if a is None else cut(a) for a in (given if isinstance(given, tuple) else [given])
+    ]
     if problem.index:
-        first = [s.indices(n)[0] for s, n in zip(part, problem.shape, strict=True)]
-        offset = int(np.ravel_multi_index(first, problem.shape))
-        found = host(arrays.logical("indices")[part])
-        results.append((found.astype(np.int64) - offset).astype(found.dtype))
-    return bounds.compare(results, bounds.expected(problem.case.op, *cut, **kwargs)).message
+        results[1] = _rebased(results[1], part, shape)
+    if op == MVN_GRAD:
+        results = [a if n in wanted else None for n, a in zip(_GRADIENT_OF, results, strict=True)]
+    return bounds.compare(results, bounds.expected(op, *inputs, **kwargs)).message
+
+
+def _judged_call(arrays: Arrays, host: Host) -> Iterator[str]:
+    """What is wrong with one call's outputs, part by part.
+
+    Gradients of scale and bias sum over what a part for the gradient of x leaves out: with the
+    statistics that are given every one of their elements depends on nothing but its own terms.
+    """
+    problem = arrays.problem
+    sums = tuple(name for name in problem.outputs if name in SUMS)
+    rest = tuple(name for name in problem.outputs if name not in sums)
+    for part in parts(problem, independent(problem)):
+        yield _judged(arrays, part, host, rest)
+    if sums:
+        free = [a for a, n in enumerate(problem.vector) if n > 1]
+        for part in parts(problem, free):
+            yield _judged(arrays, part, host, sums)
 
 
 def against_reference(arrays: Arrays, host: Host) -> str:
@@ -66,17 +105,26 @@ def against_reference(arrays: Arrays, host: Host) -> str:
     array of a part."""
     problem = arrays.problem
     if problem.dtype != "uint8":
-        left = sampled(problem, arrays.logical("y"), lambda a: np.isnan(host(a)))
+        left = sampled(problem, arrays.results(), lambda a: np.isnan(host(a)))
         if left.any():
             return "elements were not written"
-    return next(filter(None, (_judged(arrays, part, host) for part in parts(problem))), "")
+    return next(
+        filter(None, (w for call in arrays.of_each_call() for w in _judged_call(call, host))), ""
+    )
 
 
-def sampled(problem: Problem, y: Any, as_array: Host) -> np.ndarray:
-    """Elements at random positions, the same ones in every call; y may lie on a GPU."""
-    rng = np.random.default_rng(7)
-    where = tuple(rng.integers(0, n, _POSITIONS) for n in problem.output)
-    return as_array(y[where]).astype(np.float64)
+def sampled(problem: Problem, results: list[Any], as_array: Host) -> np.ndarray:
+    """Elements of the outputs at random positions, the same ones in every call; they may lie on a
+    GPU. Sums are divided by the root of the number of their terms, which makes their size that of
+    the terms; in 16 bits, in which a peer may add them up, by as much more as that may lose."""
+    rng, found = np.random.default_rng(7), []
+    for name, y in zip(problem.compared, results, strict=True):
+        count = min(_POSITIONS, math.prod(y.shape)) if found else _POSITIONS
+        where = tuple(rng.integers(0, n, count) for n in y.shape)
+        root = math.sqrt(math.prod(problem.shape) / math.prod(y.shape)) if name in SUMS else 1.0
+        lost = max(1.0, root / 16) if ITEM[problem.dtype] == 2 else 1.0
+        found.append(as_array(y[where]).astype(np.float64) / (root * lost))
+    return np.concatenate(found)
 
 
 def is_exact(problem: Problem) -> bool:
@@ -84,11 +132,18 @@ def is_exact(problem: Problem) -> bool:
     return problem.case.op in (PAD, MAX)
 
 
+def may_differ(problem: Problem) -> float:
+    """Part of a peer's sample: where a slope jumps, a peer that rounds before it may be on the
+    other side."""
+    activation = problem.case.args.get("activation") or [""]
+    return _NEAR_A_JUMP if problem.case.op == MVN_GRAD and activation[0] == "leaky_relu" else 0.0
+
+
 def against(problem: Problem, got: np.ndarray, want: np.ndarray) -> str:
     """What is wrong with a peer's sample, or nothing."""
     allowed = 0.0 if is_exact(problem) else TOLERANCE[problem.dtype]
     wrong = ~(np.abs(got - want) <= allowed * np.maximum(1, np.abs(want)))
-    if not wrong.any():
+    if wrong.mean() <= may_differ(problem):
         return ""
     at = int(np.argmax(wrong))
     return f"differs from cudml in {wrong.mean():.1%} of the sample: {got[at]:.6g}, {want[at]:.6g}"

@@ -24,7 +24,8 @@ class AbsentError(Exception):
 
 @dataclass
 class Contender:
-    """One way of one library. `logical` gives a call's result the operator's shape."""
+    """One way of one library. `logical` makes of a call's result the outputs that are
+    compared, in the operator's shapes."""
 
     library: str
     way: str

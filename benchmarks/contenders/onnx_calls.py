@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 from arrays import Arrays
-from cases import AVERAGE, LP, MAX, MVN, PAD
+from cases import AVERAGE, LP, MAX, MVN, PAD, UNPOOL
 from onnx import TensorProto, helper, numpy_helper
 
 from . import Call
@@ -33,6 +33,7 @@ def models(arrays: Arrays) -> dict[str, Parts]:
         AVERAGE: _pooling,
         LP: _pooling,
         PAD: _padding,
+        UNPOOL: _unpooling,
         MVN: norm_ways,
     }
     make = made.get(arrays.problem.case.op)
@@ -43,6 +44,8 @@ def bound(parts: Parts, arrays: Arrays, threads: int, spins: bool) -> tuple[Call
     """The call, and the array in memory order that it writes."""
     problem = arrays.problem
     inputs = {name: arrays.memory(name) for name in ("x", "scale", "bias") if name in arrays}
+    if "positions" in arrays:
+        inputs["positions"] = arrays.memory("positions").astype(np.int64)
     outputs = {"y": arrays.memory("y")}
     if problem.index:
         outputs["indices"] = np.zeros(outputs["y"].shape, np.int64)
@@ -150,6 +153,12 @@ def _channels_first(arrays: Arrays, part: Part) -> Parts:
             Part("Transpose", ["y_first"], ["y"], {"perm": back}),
         ]
     )
+
+
+def _unpooling(arrays: Arrays) -> dict[str, Parts]:
+    """Positions are int64, and count over the whole result, as here."""
+    window = {"kernel_shape": list(arrays.problem.window), "strides": list(arrays.problem.strides)}
+    return {"MaxUnpool": Parts([Part("MaxUnpool", ["x", "positions"], ["y"], window)])}
 
 
 def _padding(arrays: Arrays) -> dict[str, Parts]:

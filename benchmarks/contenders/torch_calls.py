@@ -10,14 +10,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from arrays import Arrays
-from cases import AVERAGE, AVERAGE_GRAD, LP, MAX, MAX_GRAD, PAD, PAD_GRAD
+from cases import AVERAGE, GRADIENTS, LP, MAX, PAD, UNPOOL
 from problems import Problem
 
 from . import Ways
 from .numpy_calls import maximum_of_slices
 
 aten = torch.ops.aten
-_MODES = {"constant": "constant", "edge": "replicate", "reflection": "reflect"}
+MODES = {"constant": "constant", "edge": "replicate", "reflection": "reflect"}
 _BITS = {"bfloat16": (np.int16, torch.bfloat16)}
 
 
@@ -40,15 +40,24 @@ def array(t: torch.Tensor) -> np.ndarray:
     return (t.float() if t.dtype == torch.bfloat16 else t).numpy()
 
 
+def dense_results(arrays: Arrays, result: Any) -> list[torch.Tensor]:
+    """Of a way's result the tensors that are compared, which come first."""
+    listed = result if isinstance(result, (tuple, list)) else [result]
+    first = listed[: len(arrays.problem.compared)]
+    return [y.to_dense() if y.is_mkldnn else y for y in first]
+
+
 def ways(arrays: Arrays) -> Ways:
+    if arrays.problem.case.op in GRADIENTS:
+        from .torch_grads import ways as gradients
+
+        return gradients(arrays)
     made: dict[str, Callable[[Arrays], Ways]] = {
         MAX: _max,
         AVERAGE: _average,
         LP: _lp,
-        MAX_GRAD: _max_grad,
-        AVERAGE_GRAD: _average_grad,
         PAD: _padding,
-        PAD_GRAD: _padding_grad,
+        UNPOOL: _unpooling,
     }
     make = made.get(arrays.problem.case.op)
     if make is None:
@@ -58,7 +67,7 @@ def ways(arrays: Arrays) -> Ways:
     return make(arrays)
 
 
-def _geometry(problem: Problem) -> tuple[list[int], list[int], list[int], list[int]]:
+def geometry(problem: Problem) -> tuple[list[int], list[int], list[int], list[int]]:
     return (
         list(problem.window),
         list(problem.strides),
@@ -69,7 +78,7 @@ def _geometry(problem: Problem) -> tuple[list[int], list[int], list[int], list[i
 
 def _max(arrays: Arrays) -> Ways:
     problem, x = arrays.problem, arrays.image("x")
-    nd, (k, s, p, d) = len(problem.axes), _geometry(problem)
+    nd, (k, s, p, d) = len(problem.axes), geometry(problem)
     ceil, with_index = problem.ceil, bool(problem.index)
     function = getattr(F, f"max_pool{nd}d")
     found: Ways = {
@@ -100,7 +109,7 @@ def _fits_mkldnn(x: torch.Tensor, problem: Problem) -> bool:
 
 def _average(arrays: Arrays) -> Ways:
     problem, x, y = arrays.problem, arrays.image("x"), arrays.image("y")
-    nd, (k, s, p, _) = len(problem.axes), _geometry(problem)
+    nd, (k, s, p, _) = len(problem.axes), geometry(problem)
     include = problem.case.args.get("include_padding", False)
     function = getattr(F, f"avg_pool{nd}d")
     found: Ways = {f"avg_pool{nd}d": lambda: function(x, k, s, p, problem.ceil, include)}
@@ -131,29 +140,15 @@ def _lp(arrays: Arrays) -> Ways:
     return found
 
 
-def _max_grad(arrays: Arrays) -> Ways:
-    """PyTorch is given the indices that the forward call found; cudml finds the winners again."""
-    problem = arrays.problem
-    x, grad, dx = (arrays.image(name) for name in ("x", "grad", "y"))
-    k, s, p, d = _geometry(problem)
-    _, indices = F.max_pool2d(x, k, s, p, d, problem.ceil, return_indices=True)
-    backward = aten.max_pool2d_with_indices_backward
-    given = (grad, x, k, s, p, d, problem.ceil, indices)
+def _unpooling(arrays: Arrays) -> Ways:
+    """PyTorch counts within a plane, and takes int64."""
+    problem, x, y = arrays.problem, arrays.image("x"), arrays.image("y")
+    sizes = list(problem.shape[2:])
+    plane = sizes[0] * sizes[1]
+    positions = arrays.image("positions").to(torch.int64) % plane
     return {
-        "backward": lambda: backward(*given),
-        "grad_input=": lambda: backward.grad_input(*given, grad_input=dx),
-    }
-
-
-def _average_grad(arrays: Arrays) -> Ways:
-    problem, grad, dx = arrays.problem, arrays.image("grad"), arrays.image("y")
-    k, s, p, _ = _geometry(problem)
-    include = problem.case.args.get("include_padding", False)
-    given = (grad, torch.zeros_like(dx), k, s, p, problem.ceil, include, None)
-    backward = aten.avg_pool2d_backward
-    return {
-        "backward": lambda: backward(*given),
-        "grad_input=": lambda: backward.grad_input(*given, grad_input=dx),
+        "max_unpool2d": lambda: aten.max_unpool2d(x, positions, sizes),
+        "out=": lambda: aten.max_unpool2d.out(x, positions, sizes, out=y),
     }
 
 
@@ -163,11 +158,11 @@ def _padding(arrays: Arrays) -> Ways:
     pairs = list(zip(problem.start, problem.end, strict=True))
     if not isinstance(mode, str):
         return {"pad twice": _one_mode_after_the_other(x, mode, pairs)}
-    if mode not in _MODES:
+    if mode not in MODES:
         return {}
     nd = max(len(pairs) - pairs.index(next(p for p in pairs if any(p))), 1)
-    flat = _reversed(pairs[-nd:])
-    found: Ways = {"pad": lambda: F.pad(x, flat, _MODES[mode])}
+    flat = last_first(pairs[-nd:])
+    found: Ways = {"pad": lambda: F.pad(x, flat, MODES[mode])}
     if mode == "constant":
         sizes = zip(problem.start, problem.shape, strict=True)
         inner = y[tuple(slice(b, b + n) for b, n in sizes)]
@@ -179,20 +174,7 @@ def _padding(arrays: Arrays) -> Ways:
     return found
 
 
-def _padding_grad(arrays: Arrays) -> Ways:
-    problem, grad, dx = arrays.problem, arrays.image("grad"), arrays.image("y")
-    pairs = list(zip(problem.start, problem.end, strict=True))
-    nd = len(problem.case.args["start"])
-    kind = "replication" if problem.case.args["mode"] == "edge" else "reflection"
-    backward = getattr(aten, f"{kind}_pad{nd}d_backward")
-    given = (grad, torch.zeros_like(dx), _reversed(pairs[-nd:]))
-    return {
-        "backward": lambda: backward(*given),
-        "grad_input=": lambda: backward.grad_input(*given, grad_input=dx),
-    }
-
-
-def _reversed(pairs: list[tuple[int, int]]) -> list[int]:
+def last_first(pairs: list[tuple[int, int]]) -> list[int]:
     """Last dimension first, as F.pad wants it."""
     return list(itertools.chain.from_iterable(reversed(pairs)))
 
@@ -205,7 +187,7 @@ def _one_mode_after_the_other(
     for mode in sorted(set(modes)):
         some = [p if m == mode else (0, 0) for p, m in zip(pairs, modes, strict=True)]
         if any(map(any, some)):
-            steps.append((_reversed(some[2:]), _MODES[mode]))
+            steps.append((last_first(some[2:]), MODES[mode]))
 
     def pad() -> Any:
         y = x
