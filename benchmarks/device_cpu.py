@@ -103,11 +103,11 @@ def _offer_onnx(found: Field, arrays: Arrays, threads: int, spins: bool) -> None
         found.absent[library] = "has no such operator"
     for way, parts in models.items():
         with found.trial(library):
-            call, y = onnx_calls.bound(parts, arrays, threads, spins)
-            logical = partial(_written, arrays, y)
+            call = onnx_calls.bound(parts, arrays, threads, spins)
+            logical = partial(_written, arrays)
             found.offer(library, partial(dict, {way: call}), logical)
 
 
-def _written(arrays: Arrays, y: np.ndarray, _: Any) -> list[Any]:
+def _written(arrays: Arrays, _: Any) -> list[Any]:
     """What a bound model wrote; the call itself returns nothing."""
-    return [arrays.from_memory(y)]
+    return arrays.results()

@@ -326,7 +326,7 @@ def fitted(problem: Problem, most: int = MOST_BYTES) -> Problem:
 
 def problems(*, full: bool = True, only: str = "") -> list[Problem]:
     """The suite; with `full` False every problem fits MOST_BYTES, and what thereby becomes the
-    same as one before is left out. `only`: numbers or parts of names, separated by commas."""
+    same as one before is left out. `only`: numbers, ranges or parts of names, with commas."""
     found: dict[Any, Problem] = {}
     for case in CASES:
         for whole in _at_full_size(case):
@@ -339,7 +339,12 @@ def problems(*, full: bool = True, only: str = "") -> list[Problem]:
 
 def is_chosen(problem: Problem, only: str) -> bool:
     parts = [part.strip() for part in only.split(",") if part.strip()]
-    if not parts:
-        return True
-    number, words = str(problem.case.number), f"{problem.name} {problem.family}"
-    return any(number == p.lstrip("0") if p.isdigit() else fnmatch(words, f"*{p}*") for p in parts)
+    return not parts or any(_is_named(problem, part) for part in parts)
+
+
+def _is_named(problem: Problem, part: str) -> bool:
+    """By a number, by a range of them as 52-85, or by a part of its name."""
+    number, (first, dash, last) = problem.case.number, part.partition("-")
+    if first.isdigit() and (last.isdigit() or not dash):
+        return int(first) <= number <= int(last or first)
+    return fnmatch(f"{problem.name} {problem.family}", f"*{part}*")

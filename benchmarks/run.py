@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--in-caches", action="store_true", help="with --mixed: on one set of them")
     every = "time every path of the CPU that takes a problem, instead of cudml beside its peers"
     parser.add_argument("--paths", action="store_true", help=every)
-    words = "numbers or parts of names, with * and ?, separated by commas"
+    words = "numbers, ranges (1-51) or parts of names, with * and ?, separated by commas"
     parser.add_argument("--only", default="", metavar="PATTERN", help=words)
     parser.add_argument("--peers", default="all", metavar="NAMES", help="libraries beside cudml")
     whole = f"shapes as they are, also above {MOST_BYTES // 10**6} MB"

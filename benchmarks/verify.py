@@ -122,7 +122,7 @@ def sampled(problem: Problem, results: list[Any], as_array: Host) -> np.ndarray:
         count = min(_POSITIONS, math.prod(y.shape)) if found else _POSITIONS
         where = tuple(rng.integers(0, n, count) for n in y.shape)
         root = math.sqrt(math.prod(problem.shape) / math.prod(y.shape)) if name in SUMS else 1.0
-        lost = max(1.0, root / 16) if ITEM[problem.dtype] == 2 else 1.0
+        lost = max(1.0, root / 4) if ITEM[problem.dtype] == 2 else 1.0
         found.append(as_array(y[where]).astype(np.float64) / (root * lost))
     return np.concatenate(found)
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 from arrays import Arrays
-from cases import AVERAGE, LP, MAX, MVN, PAD, UNPOOL
+from cases import AVERAGE, GRADIENTS, LP, MAX, MVN, PAD, UNPOOL
 from onnx import TensorProto, helper, numpy_helper
 
 from . import Call
+from .onnx_grads import grad_ways, saved
 from .onnx_norms import norm_ways
 from .onnx_parts import Part, Parts
 
@@ -27,7 +28,7 @@ _TYPES = {
 
 
 def models(arrays: Arrays) -> dict[str, Parts]:
-    """Parts of the models, by the name of the way; gradients are in no inference session."""
+    """Parts of the models, by the name of the way."""
     made: dict[str, Callable[[Arrays], dict[str, Parts]]] = {
         MAX: _pooling,
         AVERAGE: _pooling,
@@ -35,21 +36,28 @@ def models(arrays: Arrays) -> dict[str, Parts]:
         PAD: _padding,
         UNPOOL: _unpooling,
         MVN: norm_ways,
+        **dict.fromkeys(GRADIENTS, grad_ways),
     }
     make = made.get(arrays.problem.case.op)
     return make(arrays) if make else {}
 
 
-def bound(parts: Parts, arrays: Arrays, threads: int, spins: bool) -> tuple[Call, np.ndarray]:
-    """The call, and the array in memory order that it writes."""
+def bound(parts: Parts, arrays: Arrays, threads: int, spins: bool) -> Call:
+    """The call, which writes the arrays' outputs."""
     problem = arrays.problem
-    inputs = {name: arrays.memory(name) for name in ("x", "scale", "bias") if name in arrays}
+    names = ("x", "grad", "scale", "bias")
+    inputs = {name: arrays.memory(name) for name in names if name in arrays}
     if "positions" in arrays:
         inputs["positions"] = arrays.memory("positions").astype(np.int64)
-    outputs = {"y": arrays.memory("y")}
+    outputs = {
+        name: arrays.flat(name) if name in ("dscale", "dbias") else arrays.memory(name)
+        for name in problem.compared
+    }
+    if problem.case.op in GRADIENTS and not problem.case.step:
+        inputs |= saved(arrays, parts.used())
     if problem.index:
         outputs["indices"] = np.zeros(outputs["y"].shape, np.int64)
-    return _call(parts, inputs, outputs, threads, spins), outputs["y"]
+    return _call(parts, inputs, outputs, threads, spins)
 
 
 def relu(x: np.ndarray, y: np.ndarray, threads: int) -> Call:
@@ -72,7 +80,12 @@ def _call(
     for name, a in outputs.items():
         binding.bind_ortvalue_output(name, _value(a))
     options = ort.RunOptions()
-    return lambda: session.run_with_iobinding(binding, options)
+    held = (inputs, outputs)  # a binding does not keep what it is given
+
+    def run(_: Any = held) -> None:
+        session.run_with_iobinding(binding, options)
+
+    return run
 
 
 def _value(a: np.ndarray) -> Any:

@@ -123,6 +123,7 @@ def test_problems_for_the_cpu_fit() -> None:
 
 def test_choice_of_problems() -> None:
     assert {p.case.number for p in problems.problems(only="7, 33")} == {7, 33}
+    assert {p.case.number for p in problems.problems(only="07-9,83-85")} == {7, 8, 9, 83, 84, 85}
     assert {p.family for p in problems.problems(only="padding")} == {"padding"}
     assert {p.dtype for p in problems.problems(only="34*bfloat16")} == {"bfloat16"}
     assert problems.problems(only="no such case") == []
