@@ -66,7 +66,8 @@ def verdict(floors: dict[str, float]) -> str:
 def moves_of(problem: Problem) -> Moves:
     """The operator's reads and writes. Normalization reads whole groups before it writes any of
     their results, and then once more: COLUMNS of them at a time where their numbers take turns in
-    memory, several where they are short."""
+    memory, several where they are short. Its gradient, which reads both inputs twice, is taken as
+    one that reads them once."""
     if problem.case.op != MVN:
         return Moves(written=lines(problem.written), read=lines(problem.read))
     order, axes, item = problem.memory_axes, set(problem.axes), ITEM[problem.dtype]
