@@ -101,10 +101,10 @@ def drawn(
 
 
 def _rows(shown: list[Shown]) -> list[list[_Cell]]:
-    """Three columns; a result with indices takes two, for its detail."""
+    """Three columns; a result with its winners takes two, for its detail."""
     rows: list[list[_Cell]] = [[]]
     for item in shown:
-        span = 2 if len(item[1].results) > 1 else 1
+        span = 2 if item[0].winners else 1
         if sum(cell.span for cell in rows[-1]) + span > 3:
             rows.append([])
         rows[-1].append(_Cell(item, span))
@@ -113,7 +113,7 @@ def _rows(shown: list[Shown]) -> list[list[_Cell]]:
 
 def _extent(photo: Array, item: Shown) -> tuple[int, int]:
     """Height and width of a result in photograph pixels."""
-    rows, columns = item[1].results[0].shape[:2]
+    rows, columns = item[0].pixels(item[1].results[0]).shape[:2]
     return max(rows * item[0].step, photo.shape[0]), columns * item[0].step
 
 
@@ -135,7 +135,7 @@ def _draw_cell(
     sheet.text(left, top + _TITLE - 14, title, 19.5, family=_MONO, va="bottom", linespacing=1.25)
     y = top + _TITLE
     x_height, x_width = photo.shape[0] * scale, photo.shape[1] * scale
-    result = measured.results[0]
+    result = exhibit.pixels(measured.results[0])
     tall, wide = (n * exhibit.step * scale for n in result.shape[:2])
     offset = exhibit.pads[0][0] * scale if exhibit.pads else 0.0
     source = sheet.image(left, y + offset, x_width, x_height, photo)
@@ -143,7 +143,7 @@ def _draw_cell(
     axes = sheet.image(left + x_width + _GAP, y, wide, tall, picture)
     if exhibit.pads:
         _outline(axes, exhibit.pads[0][1], exhibit.pads[0][0], photo.shape[1], photo.shape[0])
-    if len(measured.results) > 1:
+    if exhibit.winners:
         x = left + x_width + wide + 2 * _GAP
         _detail(sheet, source, photo, cell.shown, (x, y, left + cell.width - x, x_height))
         _legend(sheet, left + cell.width, y + height + 12)

@@ -26,6 +26,16 @@ class Exhibit:
     tone: str = "plain"  # a key of picture.TONES
     step: int = 1  # photograph pixels per result pixel
     pads: tuple[Pads, Pads] | None = None  # start and end, where the photograph is to be outlined
+    winners: bool = False  # the second result is where the first one stands in the photograph
+
+    def pixels(self, result: Array) -> Array:
+        """A result {H,W,C}, or {1,C,H,W} of the operators that pool images alone, as {H,W,C}."""
+        return np.moveaxis(result[0], 0, 2) if result.ndim == 4 else result
+
+
+def _image(pixels: Array) -> Array:
+    """{H,W,C} seen as {1,C,H,W}."""
+    return np.expand_dims(pixels.transpose(2, 0, 1), 0)
 
 
 def exhibits(photo: npt.NDArray[np.uint8]) -> Iterator[Exhibit]:
@@ -34,7 +44,9 @@ def exhibits(photo: npt.NDArray[np.uint8]) -> Iterator[Exhibit]:
     short = min(photo.shape[:2])
     yield from _pooling(photo, light, unit=max(min(2, short), round(short / 64)))
     yield from _gradients(light, unit=max(1, round(short / 24)))
-    yield _contrast(light, reach=max(1, round(short / 256)))
+    yield _unpooling(photo, unit=max(min(2, short), round(short / 128)))
+    yield from _contrast(light, reach=max(1, round(short / 256)))
+    yield _padding_grad(photo)
     yield from _padding(photo)
     yield from _normalization(light)
 
@@ -47,7 +59,10 @@ def _pooling(photo: Array, light: Array, unit: int) -> Iterator[Exhibit]:
         {"strides": unit, "return_indices": True, "axes": (0, 1)},
     )
     yield Exhibit(
-        winners, "the brightest of every window, and on the right where it stands", step=unit
+        winners,
+        "the brightest of every window, and on the right where it stands",
+        step=unit,
+        winners=True,
     )
     half = unit // 2
     window: dict[str, Any] = {"start_padding": half, "end_padding": half, "axes": (0, 1)}
@@ -81,18 +96,33 @@ def _gradients(light: Array, unit: int) -> Iterator[Exhibit]:
     yield Exhibit(spread, "each mean handed back to the pixels it came from", tone="stretch")
 
 
-def _contrast(light: Array, reach: int) -> Exhibit:
+def _unpooling(photo: Array, unit: int) -> Exhibit:
+    image = _image(photo)
+    brightest, indices = cudml.max_pooling(image, unit, unit, return_indices=True)
+    arrays = {"brightest": brightest, "indices": indices}
+    back = Call("max_unpooling", arrays, (image.shape,), shown={0: "image.shape"})
+    remark = "the brightest of every window, back where they stood"
+    return Exhibit(back, remark, tone="points")
+
+
+def _contrast(light: Array, reach: int) -> Iterator[Exhibit]:
     width = 2 * reach + 1
     window: dict[str, Any] = {"start_padding": reach, "end_padding": reach, "axes": (0, 1)}
     detail = light - cudml.average_pooling(light, width, **window)
     energy = Call("lp_pooling", {"detail": detail}, (width,), {"strides": 2, "p": 2, **window})
     remark = "detail is light less its local mean; the L2 norm is its strength"
-    return Exhibit(energy, remark, tone="ink", step=2)
+    yield Exhibit(energy, remark, tone="ink", step=2)
+    del window["axes"]
+    image = _image(detail)
+    norms = cudml.lp_pooling(image, width, 2, p=2, **window)
+    arrays = {"detail": image, "norms": norms, "ones": np.ones_like(norms)}
+    shares = Call("lp_pooling_grad", arrays, (width,), {"strides": 2, "p": 2, **window})
+    yield Exhibit(shares, "what a lighter pixel adds to the strength around it", tone="signed")
 
 
 def _padding(photo: Array) -> Iterator[Exhibit]:
     height, width = photo.shape[:2]
-    fifth, third = (height // 5, width // 5, 0), (height // 3, width // 3, 0)
+    fifth, third = (height // 5, width // 5, 0), _third(photo)
     corner, sides = (height // 12, width // 12, 0), (height // 8, width // 4, 0)
     mixed = ("edge", "wrap", "constant")
     plans: list[tuple[Any, Pads, Pads, str]] = [
@@ -103,6 +133,14 @@ def _padding(photo: Array) -> Iterator[Exhibit]:
     for mode, start, end, remark in plans:
         call = Call("padding", {"photo": photo}, (start, end), {"mode": mode})
         yield Exhibit(call, remark, pads=(start, end))
+
+
+def _third(photo: Array) -> Pads:
+    return photo.shape[0] // 3, photo.shape[1] // 3, 0
+
+
+def _padding_grad(photo: Array) -> Exhibit:
+    third = _third(photo)
     sizes = [n + 2 * pad for n, pad in zip(photo.shape, third, strict=True)]
     shown = Call(
         "padding_grad",
@@ -111,7 +149,7 @@ def _padding(photo: Array) -> Iterator[Exhibit]:
         {"mode": "symmetric"},
         shown={0: "photo.shape"},
     )
-    yield Exhibit(shown, "how often mirrored padding shows each pixel", tone="heat")
+    return Exhibit(shown, "how often mirrored padding shows each pixel", tone="heat")
 
 
 def _normalization(light: Array) -> Iterator[Exhibit]:
@@ -124,6 +162,9 @@ def _normalization(light: Array) -> Iterator[Exhibit]:
         {"axes": (0, 1), "activation": "sigmoid"},
     )
     yield Exhibit(balanced, "colours balanced: each channel to mean 0 and deviation 1")
+    arrays = {"light": light, "ones": np.ones_like(light), "scale": scale, "bias": bias}
+    pull = Call("mean_variance_normalization_grad", arrays, (), balanced.kwargs)
+    yield Exhibit(pull, "where more light would brighten all of that, and where not", tone="signed")
     rows = Call("mean_variance_normalization", {"light": light}, (), {"axes": (1, 2)})
     yield Exhibit(rows, "every line to the same mean and contrast", tone="sigma")
     hue = Call("mean_variance_normalization", {"light": light}, (), {"axes": 2, "epsilon": 1e-3})

@@ -30,20 +30,36 @@ def _sigma(values: Array) -> Picture:
     return _bytes(values / 4.0 + 0.5)
 
 
+def _signed(values: Array) -> Picture:
+    """Grey is 0; the largest two percent are white or black."""
+    top = max(float(np.percentile(np.abs(values), 98.0)), 1e-30)
+    return _bytes(values / (2.0 * top) + 0.5)
+
+
 def _ink(values: Array) -> Picture:
     """Large values are dark, as on paper; the darkest half percent is saturated."""
     top = max(float(np.percentile(values, 99.5)), 1e-30)
     return _bytes(1.0 - np.sqrt(np.clip(values / top, 0.0, 1.0)) * 0.92)
 
 
+def _widened(values: Array) -> Array:
+    """Each pixel is drawn three wide, or it would vanish in print."""
+    for axis in (0, 1):
+        around = np.pad(values, [(1, 1) if a == axis else (0, 0) for a in range(values.ndim)])
+        values = np.lib.stride_tricks.sliding_window_view(around, 3, axis=axis).max(axis=-1)
+    return values
+
+
+def _points(values: Array) -> Picture:
+    """Single pixels on black."""
+    return _plain(_widened(values))
+
+
 def _heat(values: Array) -> Picture:
-    """Counts from night to flame; each pixel is drawn three wide, or it would vanish in print."""
+    """Counts from night to flame."""
     from matplotlib import colormaps
 
-    counts = values.sum(axis=2)
-    for axis in (0, 1):
-        around = np.pad(counts, [(1, 1) if a == axis else (0, 0) for a in (0, 1)])
-        counts = np.lib.stride_tricks.sliding_window_view(around, 3, axis=axis).max(axis=-1)
+    counts = _widened(values.sum(axis=2))
     top = max(float(np.percentile(counts, 99.0)), 1e-30)
     coloured = colormaps["inferno"](np.sqrt(np.clip(counts / top, 0.0, 1.0)) * 0.96)
     return _bytes(np.asarray(coloured)[..., :3])
@@ -53,6 +69,8 @@ TONES: Mapping[str, Callable[[Array], Picture]] = {
     "plain": _plain,
     "stretch": _stretch,
     "sigma": _sigma,
+    "signed": _signed,
+    "points": _points,
     "ink": _ink,
     "heat": _heat,
 }
