@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -204,6 +205,50 @@ def test_the_same_bits_whatever_runs_beside(name: str, dtype: str) -> None:
         some = [s[at] if s.shape[0] > 1 else s for s in (mean, variance)]
         y = cudml.normalize(x[at], *some, activation="swish")
         assert (bits(y) == bits(want[at])).all()
+
+
+# Shapes of x and what statistics, scale and bias have sizes in: rows in blocks and beside each
+# other, apart, in planes; each with elements of its own in front of a vector and behind one.
+RUNS: dict[str, tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]] = {
+    "channels last": ((3, 5, 7, 33), ((3,), (3,), (3,), (3,))),
+    "3 channels last": ((2, 700, 3), ((2,), (2,), (2,), ())),
+    "many channels last": ((5, 2100), ((1,), (), (), (1,))),
+    "instances, channels last": ((3, 50, 19), ((0, 2), (0, 2), (2,), ())),
+    "statistics of both": ((40, 35), ((1,), (0,), (0, 1), ())),
+    "rows": ((9, 1100), ((0,), (0,), (1,), (1,))),
+    "one scale": ((9, 5000), ((0,), (0,), (1,), ())),
+    "planes": ((3, 4, 9, 7), ((1,), (1,), (1,), (1,))),
+    "planes apart": ((3, 4, 9, 7), ((1,), (0, 1), (), (2, 3))),
+    "one run": ((70_001,), ((), (), (), ())),
+}
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", RUNS)
+def test_every_path_has_the_same_bits(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the plain path: elements do not know each other, so their bits depend on values alone."""
+    shape, sizes = RUNS[name]
+    groups = [tuple(n if d in over else 1 for d, n in enumerate(shape)) for over in sizes]
+    mean, variance = data(groups[0], "float64", 1), np.abs(data(groups[1], "float64", 2))
+    kinds = ("float64" if dtype == "float64" else "float32", dtype)
+    paths = [path.name for path in cudml.kernels("normalize", device="cpu")]
+    x = data(shape, dtype, 5)
+    for activation, kind in itertools.product((None, "relu", "swish"), kinds):
+        scale, bias = data(groups[2], kind, 3), data(groups[3], dtype, 4)
+        results = []
+        for path in reversed(paths):
+            monkeypatch.setenv("CUDML_KERNEL", path)
+            room = np.full(x.size + 9, 7, x.dtype)
+            out = room[3 : 3 + x.size].reshape(shape)
+            with contextlib.suppress(ValueError):  # a path that does not take the call
+                cudml.normalize(x, mean, variance, scale, bias, activation=activation, out=out)
+                results.append(out)
+                assert (room[:3] == 7).all() and (room[3 + x.size :] == 7).all()
+        assert results and all((bits(y) == bits(results[0])).all() for y in results)
 
 
 def shown(value: Any) -> str:

@@ -149,6 +149,12 @@ def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
     return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)
 
 
+def given(shape: Any, mean: Any, variance: Any, *, affine: Any = None, **more: Any) -> Call:
+    shapes = {"x": shape, "mean": mean, "variance": variance}
+    shapes |= {"scale": affine, "bias": affine} if affine else {}
+    return Call("normalize", shapes, {}, **more)
+
+
 TAPS = "rows have several windows of at most 4 taps, or of 8, in enough planes for a vector"
 STRIPS = "rows have several windows whose columns lie together"
 USUAL = "maxima or averages of 8 or 16 bits or of float32"
@@ -161,6 +167,7 @@ FEW_TAPS = "windows have few taps, at most 8 apart"
 SUMS = "no element has more windows than one sum may join"
 NEAR = "rows have several windows, at most 8 apart and 65 long"
 REVERSED = (3, 2, 1, 0)
+ALONG = "statistics differ along packed rows of 16 or more elements, or that follow each other"
 LARGE = "the result is packed and larger than what the caches keep"
 LINES = "lines are packed, of 8 bytes to 64 KB"
 CASES = [
@@ -347,9 +354,9 @@ CASES = [
         "merge_statistics", {f"{part}[{k}]": (9, 17) for part in "ab" for k in range(3)},
         {"a": (None,) * 3, "b": (None,) * 3},
     )),
-    Case("normalize/plain", Call(
-        "normalize", {"x": (9, 17), "mean": (9, 1), "variance": (1, 17)}, {},
-    )),
+    Case("normalize/columns", given((9, 16), (9, 1), (1, 16)), {
+        ALONG: given((9, 15), (9, 1), (1, 15))}),
+    Case("normalize/plain", given((9, 15), (9, 1), (1, 15))),
     Case("unpool/side_by_side", unpool((2, 8, 2, 3), (2, 8, 4, 5), order=LAST), {
         "8 planes or more lie side by side, their elements equally far apart":
             unpool((2, 7, 2, 3), (2, 7, 4, 5), order=LAST),

@@ -1,0 +1,191 @@
+// Normalization with given statistics of columns: what normalizing needs of each position is
+// computed once for many rows.
+#include "cpu/normalize/columns.h"
+
+#include "cpu/normalize/formulas.h"
+#include "cpu/normalize/given.h"
+#include "cpu/threads/arena.h"
+#include "cpu/threads/interrupt.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+using Axis = NormalizePlan::Axis;
+
+constexpr int64_t kShortestRow = 16;
+constexpr int64_t kBlock = 1024;      // columns of a block
+constexpr int64_t kTask = 1 << 15;    // elements, about
+constexpr int64_t kLeastTurn = 2048;  // bytes of rows that are written past the caches
+
+/// Whether all of an axis' rows take the same statistics, scale and bias.
+bool is_shared(const Axis& rows) {
+  return rows.stride[NormalizePlan::kMean] == 0 && rows.stride[NormalizePlan::kVariance] == 0 &&
+         rows.stride[NormalizePlan::kScale] == 0 && rows.stride[NormalizePlan::kBias] == 0;
+}
+
+/// The axis of rows beside each other that share everything: of size 1 if there is none.
+Axis rows_of(const NormalizePlan& plan) {
+  return plan.rank > 1 && is_shared(plan.axis[plan.rank - 2]) ? plan.axis[plan.rank - 2] : Axis{};
+}
+
+bool follow_each_other(const Axis& rows, int64_t width) {
+  return rows.size > 1 && rows.stride[NormalizePlan::kX] == width &&
+         rows.stride[NormalizePlan::kY] == width;
+}
+
+template <class T>
+class Columns {
+ public:
+  using A = Acc<T>;
+  using Plan = NormalizePlan;
+
+  Columns(const Plan& plan, const Operands& o)
+      : plan_(plan),
+        x_(static_cast<const T*>(o.inputs[0])),
+        y_(static_cast<T*>(o.outputs[0])),
+        scale_(o.inputs[3], plan.scale_dtype, &kOne),
+        bias_(o.inputs[4], plan.bias_dtype, &kZero),
+        given_(plan, o),
+        inner_(plan.axis[plan.rank - 1]),
+        rows_(rows_of(plan)),
+        outer_rank_(plan.rank - (rows_.size > 1 ? 2 : 1)),
+        period_(inner_.size),
+        width_(inner_.size),
+        end_(rows_.size * inner_.size) {
+    is_joined_ = period_ < kBlock && follow_each_other(rows_, period_);
+    if (is_joined_) join_rows();
+    blocks_ = (width_ + kBlock - 1) / kBlock;
+    if (is_joined_) blocks_ = 1;
+    turn_ = std::max<int64_t>(kTask / std::min(width_, kBlock), 1);
+    turns_ = (rows_.size + turn_ - 1) / turn_;
+    const int64_t bytes = plan.elements * int64_t(sizeof(T));
+    is_streamed_ = x_ != y_ && is_copy_streamed(bytes) &&
+                   (is_joined_ || width_ * int64_t(sizeof(T)) >= kLeastTurn);
+  }
+
+  void run() const {
+    const int64_t outer = plan_.elements / end_;
+    parallel_for(outer * blocks_ * turns_, plan_.compulsory_bytes(),
+                 [&](int64_t begin, int64_t end) {
+                   const Room<Buffers> buffers;
+                   Pace pace;
+                   for (int64_t task = begin; task < end; ++task) {
+                     pace.add(kTask);
+                     run_task(task, *buffers);
+                   }
+                 });
+  }
+
+ private:
+  static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
+  static constexpr int64_t kRoom = kBlock + kLine;  // and what a line has beyond a block
+
+  /// What normalizing needs of some columns. Its rows begin at different places of a page.
+  struct Buffers {
+    alignas(64) A pivot[kRoom], delta[kRoom], factor[kRoom], scale[kRoom], bias[kRoom];
+    NormalizeOffsets at;  // of its first column
+    int64_t count = 0;
+
+    bool are_of(const NormalizeOffsets& o, int64_t n) const {
+      return n == count &&
+             std::equal(o.at + Plan::kMean, o.at + Plan::kTensors, at.at + Plan::kMean);
+    }
+  };
+
+  /// Rows that follow each other are taken together, a few as one.
+  void join_rows() {
+    width_ *= (kBlock / 2 + period_ - 1) / period_;
+    rows_.size = (end_ + width_ - 1) / width_;
+    rows_.stride[Plan::kX] = rows_.stride[Plan::kY] = width_;
+  }
+
+  void run_task(int64_t task, Buffers& b) const {
+    const int64_t block = task / turns_, first = task % turns_ * turn_;
+    const NormalizeOffsets at =
+        StridedWalk<Plan::kTensors>(plan_.axis, outer_rank_, block / blocks_).offsets();
+    const int64_t column = block % blocks_ * kBlock;
+    fill(at, column, b);
+    const GivenPositions<A> formula = {b.pivot, b.delta, b.factor, b.scale, b.bias};
+    for (int64_t r = first; r < std::min(first + turn_, rows_.size); ++r) {
+      const T* const x = x_ + at[Plan::kX] + r * rows_.stride[Plan::kX] + column;
+      T* const y = y_ + at[Plan::kY] + r * rows_.stride[Plan::kY] + column;
+      write_row_of(y, x, r, column, formula);
+    }
+  }
+
+  /// A block's columns of row r, from the first line of y in them to the first one behind them.
+  void write_row_of(T* y, const T* x, int64_t r, int64_t column, const GivenPositions<A>& f) const {
+    const int64_t whole = is_joined_ ? end_ - r * width_ : width_ - column;
+    const int64_t width = is_joined_ ? width_ : kBlock;
+    const bool is_first = is_joined_ ? r == 0 : column == 0;
+    const int64_t begin = is_first ? 0 : std::min(whole, head(y)),
+                  end = whole <= width ? whole : std::min(whole, width + head(y + width));
+    const GivenPositions<A> from = {f.pivot + begin, f.delta + begin, f.factor + begin,
+                                    f.scale + begin, f.bias + begin};
+    apply_given(plan_.activation, y + begin, x + begin, end - begin, from, is_streamed_);
+  }
+
+  int64_t head(const T* y) const {
+    return is_streamed_ ? bytes_to_line(y) / int64_t(sizeof(T)) : 0;
+  }
+
+  /// Columns from `column` on, as many as there is room for, unless they are there already.
+  void fill(NormalizeOffsets at, int64_t column, Buffers& b) const {
+    at.add(inner_, column);
+    const int64_t n = std::min(kRoom, period_ - column);
+    if (b.are_of(at, n)) return;
+    b.at = at;
+    b.count = n;
+    given_.fill(at, inner_, n, b.pivot, b.delta, b.factor);
+    fill_parameter(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], n, b.scale);
+    fill_parameter(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], n, b.bias);
+    for (A* row : {b.pivot, b.delta, b.factor, b.scale, b.bias})
+      for (int64_t i = n; is_joined_ && i < kRoom; ++i) row[i] = row[i - n];
+  }
+
+  static void fill_parameter(const Parameter<T>& p, int64_t offset, int64_t stride, int64_t n,
+                             A* row) {
+    if (stride == 0)
+      std::fill_n(row, n, p.at(offset));
+    else
+      p.copy(offset, stride, n, row);
+  }
+
+  static constexpr A kOne = 1, kZero = 0;
+
+  const Plan& plan_;
+  const T* x_;
+  T* y_;
+  Parameter<T> scale_, bias_;
+  GivenStatistics<A> given_;
+  const Axis& inner_;
+  Axis rows_;  // those that share everything, or a few of them as one
+  int outer_rank_;
+  int64_t period_, width_;  // columns after which statistics repeat; of a row
+  int64_t end_;             // elements of all rows
+  bool is_joined_, is_streamed_;
+  int64_t blocks_, turn_, turns_;  // of columns; rows of a task; tasks of a block
+};
+
+}  // namespace
+
+bool are_statistics_along(const NormalizePlan& plan) {
+  if (plan.rank == 0) return false;
+  const Axis& inner = plan.axis[plan.rank - 1];
+  if (inner.stride[NormalizePlan::kX] != 1 || inner.stride[NormalizePlan::kY] != 1) return false;
+  if (!inner.stride[NormalizePlan::kMean] && !inner.stride[NormalizePlan::kVariance]) return false;
+  return inner.size >= kShortestRow || follow_each_other(rows_of(plan), inner.size);
+}
+
+template <class T>
+void normalize_columns(const NormalizePlan& plan, const Operands& operands) {
+  Columns<T>(plan, operands).run();
+}
+
+template void normalize_columns<float>(const NormalizePlan&, const Operands&);
+template void normalize_columns<double>(const NormalizePlan&, const Operands&);
+template void normalize_columns<Float16>(const NormalizePlan&, const Operands&);
+template void normalize_columns<BFloat16>(const NormalizePlan&, const Operands&);
+
+}  // namespace cudml::cpu::CUDML_ISA

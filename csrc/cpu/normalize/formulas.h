@@ -1,0 +1,64 @@
+// The formula of normalization with given statistics over packed elements, by explicit vectors. All
+// its forms are rounded as the plain path is: an element's bits do not tell which path took it.
+#pragma once
+
+#include "cpu/mvn/formulas.h"
+#include "cpu/mvn/walk.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// y = ((x - pivot) - delta) * factor * scale + bias, all but x the same along the row.
+struct GivenUniform {
+  Floats pivot, delta, factor, scale, bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t, Lanes) const {
+    return fused(((x - pivot) - delta) * factor, scale, bias);
+  }
+};
+
+/// The same with a scale and a bias for each position.
+struct GivenAffine {
+  Floats pivot, delta, factor;
+  const float *scale, *bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t i, Lanes m) const {
+    return fused(((x - pivot) - delta) * factor, load_wide(scale + i, m), load_wide(bias + i, m));
+  }
+};
+
+/// Statistics, scale and bias of each position.
+template <class A>
+struct GivenPositions {
+  const A *pivot, *delta, *factor, *scale, *bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t i, Lanes m) const {
+    const Floats d = (x - load_wide(pivot + i, m)) - load_wide(delta + i, m);
+    return fused(d * load_wide(factor + i, m), load_wide(scale + i, m), load_wide(bias + i, m));
+  }
+};
+
+/// y[i] = f(formula(x[i])) for i in [0, n). y may be x.
+template <class T, class Formula>
+void apply_given(const Activation& f, T* y, const T* x, int64_t n, const Formula& formula,
+                 bool is_streamed) {
+  if (is_plain(f))
+    apply_formula(y, x, n, formula, Floor(f), {is_streamed});
+  else
+    apply_any(f, y, x, n, formula, {is_streamed});
+}
+
+/// The same of doubles, as the compiler makes vectors of them.
+inline void apply_given(const Activation& f, double* y, const double* x, int64_t n,
+                        const GivenPositions<double>& p, bool) {
+  const auto normalized = [&p](double v, int64_t i) {
+    return ((v - p.pivot[i]) - p.delta[i]) * p.factor[i];
+  };
+  write_row(f, y, 1, x, n, normalized, {p.scale}, {p.bias}, static_cast<double*>(nullptr));
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
