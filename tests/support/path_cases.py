@@ -354,6 +354,10 @@ CASES = [
         "merge_statistics", {f"{part}[{k}]": (9, 17) for part in "ab" for k in range(3)},
         {"a": (None,) * 3, "b": (None,) * 3},
     )),
+    Case("normalize/rows", given((3, 16), (3, 1), (1, 1)), {
+        "elements are floats of at most 32 bits": given((3, 16), (3, 1), (1, 1), dtype="float64"),
+        "packed rows of 16 or more elements share their": given((3, 15), (3, 1), (1, 1)),
+    }),
     Case("normalize/columns", given((9, 16), (9, 1), (1, 16)), {
         ALONG: given((9, 15), (9, 1), (1, 15))}),
     Case("normalize/plain", given((9, 15), (9, 1), (1, 15))),
