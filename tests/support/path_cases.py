@@ -149,6 +149,10 @@ def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
     return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)
 
 
+def statistics(shape: tuple[int, ...], axes: Any, **more: Any) -> Call:
+    return Call("normalization_statistics", {"x": shape}, {"axes": axes}, **more)
+
+
 def given(shape: Any, mean: Any, variance: Any, *, affine: Any = None, **more: Any) -> Call:
     shapes = {"x": shape, "mean": mean, "variance": variance}
     shapes |= {"scale": affine, "bias": affine} if affine else {}
@@ -346,10 +350,14 @@ CASES = [
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
-    Case("statistics/columns", Call("normalization_statistics", {"x": (5, 8)}, {"axes": 0}), {
-        "elements of a group stand 8 or more apart":
-            Call("normalization_statistics", {"x": (5, 7)}, {"axes": 0})}),
-    Case("statistics/plain", Call("normalization_statistics", {"x": (9, 17)}, {"axes": 1})),
+    Case("statistics/columns", statistics((5, 8), 0), {
+        "elements of a group stand 8 or more apart": statistics((5, 7), 0)}),
+    Case("statistics/rows", statistics((3, 4, 16), (0, 2)), {
+        "elements are floats of at most 32 bits":
+            statistics((3, 4, 16), (0, 2), dtype="float64"),
+        "a group is packed, or in pieces of 16": statistics((3, 4, 15), (0, 2)),
+    }),
+    Case("statistics/plain", statistics((3, 4, 15), (0, 2))),
     Case("merge/plain", Call(
         "merge_statistics", {f"{part}[{k}]": (9, 17) for part in "ab" for k in range(3)},
         {"a": (None,) * 3, "b": (None,) * 3},

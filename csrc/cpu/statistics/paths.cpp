@@ -2,6 +2,7 @@
 #include "cpu/isa/families.h"
 #include "cpu/statistics/columns.h"
 #include "cpu/statistics/plain.h"
+#include "cpu/statistics/rows.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -12,12 +13,27 @@ void columns(const StatisticsPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { statistics_columns<T>(plan, a); });
 }
 
+bool are_floats_narrow(const StatisticsPlan& plan, const Machine&) {
+  return plan.dtype != Dtype::float64;
+}
+bool has_rows(const StatisticsPlan& plan, const Machine&) { return are_groups_packed(plan); }
+
+void rows(const StatisticsPlan& plan, const Arrays& a) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) statistics_rows<T>(plan, a);
+  });
+}
+
 void plain(const StatisticsPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { statistics_plain<T>(plan, a); });
 }
 
 constexpr Path<StatisticsPlan> kPaths[] = {
     {"statistics/columns", {{"elements of a group stand 8 or more apart", has_columns}}, columns},
+    {"statistics/rows",
+     {{"elements are floats of at most 32 bits", are_floats_narrow},
+      {"a group is packed, or in pieces of 16 or more elements that are", has_rows}},
+     rows},
     {"statistics/plain", {}, plain},
 };
 

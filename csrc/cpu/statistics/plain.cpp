@@ -2,62 +2,30 @@
 // cache holds.
 #include "cpu/statistics/plain.h"
 
-#include <memory>
-
 #include "cpu/mvn/moments.h"
 #include "cpu/simd/convert.h"
-#include "cpu/statistics/results.h"
-#include "cpu/threads/arena.h"
-#include "cpu/threads/interrupt.h"
-#include "cpu/threads/parallel.h"
+#include "cpu/statistics/chunks.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 template <class T>
-class Groups {
+class PlainChunks {
  public:
   using A = Acc<T>;
-  using Row = Elements<A, size_t(kChunk<A>)>;
+  static constexpr int64_t kChunk = cpu::CUDML_ISA::kChunk<A>;
+  using Scratch = Elements<A, size_t(kChunk)>;
 
-  Groups(const StatisticsPlan& plan, const Operands& operands)
+  PlainChunks(const StatisticsPlan& plan, const Operands& operands)
       : plan_(plan),
         x_(static_cast<const T*>(operands.inputs[0])),
-        results_(plan, operands),
-        rank_(std::max(plan.reduced_rank, 1)),
-        chunks_((plan.group_size + kChunk<A> - 1) / kChunk<A>) {}
+        rank_(std::max(plan.reduced_rank, 1)) {}
 
-  void run() const {
-    const bool are_few = plan_.groups < 4 * num_threads() && num_threads() > 1;
-    if (are_few && chunks_ > 4) return run_in_parts();
-    parallel_for(plan_.groups, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const Room<Row> row;
-      GroupWalk group(plan_.kept, plan_.kept_rank, begin);
-      Pace pace;
-      for (int64_t g = begin; g < end; ++g, group.advance()) {
-        pace.add(plan_.group_size);
-        run_group(group.offsets(), row->at);
-      }
-    });
+  Moments<A> of_chunk(const GroupOffsets& group, int64_t first, int64_t n, Scratch& row) const {
+    return moments_of(pack(group, first, n, row.at), n, plan_.use_mean);
   }
 
  private:
-  void run_group(const GroupOffsets& group, A* row) const {
-    if (chunks_ == 0) return results_.put(group, 0, 0, 0);
-    Moments<A> moments = moments_of_chunk(group, 0, row);
-    Pace pace;
-    for (int64_t i = 1; i < chunks_; ++i) {
-      pace.add(kChunk<A>);
-      moments = merge(moments, moments_of_chunk(group, i, row));
-    }
-    results_.put(group, moments);
-  }
-
-  Moments<A> moments_of_chunk(const GroupOffsets& group, int64_t index, A* row) const {
-    const int64_t first = index * kChunk<A>, n = std::min(kChunk<A>, plan_.group_size - first);
-    return moments_of(pack(group, first, n, row), n, plan_.use_mean);
-  }
-
   /// Positions [first, first + n) of a group as a packed row: in place where they are one.
   const A* pack(const GroupOffsets& group, int64_t first, int64_t n, A* row) const {
     constexpr int kX = StatisticsPlan::kX;
@@ -71,40 +39,17 @@ class Groups {
     return row;
   }
 
-  /// Few large groups: threads share each of them. The sums are the same as in run_group.
-  void run_in_parts() const {
-    const int64_t tasks = plan_.groups * chunks_;
-    const std::unique_ptr<Moments<A>[]> parts(new Moments<A>[size_t(tasks)]);
-    parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const Room<Row> row;
-      Pace pace;
-      for (int64_t task = begin; task < end; ++task) {
-        pace.add(kChunk<A>);
-        const GroupWalk group(plan_.kept, plan_.kept_rank, task / chunks_);
-        parts[size_t(task)] = moments_of_chunk(group.offsets(), task % chunks_, row->at);
-      }
-    });
-    GroupWalk group(plan_.kept, plan_.kept_rank, 0);
-    for (int64_t g = 0; g < plan_.groups; ++g, group.advance()) {
-      const Moments<A>* const own = parts.get() + g * chunks_;
-      Moments<A> moments = own[0];
-      for (int64_t i = 1; i < chunks_; ++i) moments = merge(moments, own[i]);
-      results_.put(group.offsets(), moments);
-    }
-  }
-
   const StatisticsPlan& plan_;
   const T* x_;
-  StatisticsResults results_;
   int rank_;
-  int64_t chunks_;
 };
 
 }  // namespace
 
 template <class T>
 void statistics_plain(const StatisticsPlan& plan, const Operands& operands) {
-  if (!plan.is_empty()) Groups<T>(plan, operands).run();
+  if (plan.is_empty()) return;
+  Chunks(plan, StatisticsResults(plan, operands), PlainChunks<T>(plan, operands)).run();
 }
 
 template void statistics_plain<float>(const StatisticsPlan&, const Operands&);

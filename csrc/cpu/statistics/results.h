@@ -26,17 +26,20 @@ class StatisticsResults {
   }
 
   void put(const GroupOffsets& group, double count, double mean, double m2) const {
-    const double values[] = {count, mean, m2};
-    for (int i = 0; i < 3; ++i) {
-      const int64_t at = group[StatisticsPlan::kCount + i];
-      if (plan_.result_dtype == Dtype::float64)
-        static_cast<double*>(outputs_[i])[at] = values[i];
-      else
-        static_cast<float*>(outputs_[i])[at] = static_cast<float>(values[i]);
-    }
+    if (plan_.result_dtype == Dtype::float64)
+      put_as<double>(group, count, mean, m2);
+    else
+      put_as<float>(group, count, mean, m2);
   }
 
  private:
+  template <class R>
+  void put_as(const GroupOffsets& group, double count, double mean, double m2) const {
+    static_cast<R*>(outputs_[0])[group[StatisticsPlan::kCount]] = static_cast<R>(count);
+    static_cast<R*>(outputs_[1])[group[StatisticsPlan::kMean]] = static_cast<R>(mean);
+    static_cast<R*>(outputs_[2])[group[StatisticsPlan::kM2]] = static_cast<R>(m2);
+  }
+
   const StatisticsPlan& plan_;
   void* const* outputs_;
 };
