@@ -83,6 +83,9 @@ SHAPES: dict[str, tuple[tuple[int, ...], Any]] = {
     "columns": ((700, 37), 0),
     "few columns": ((5000, 3), 0),
     "channels": ((4, 9, 6, 7), (0, 2, 3)),
+    "large channels": ((5, 3, 40, 50), (0, 2, 3)),
+    "rows of a vector": ((37, 16), 1),
+    "rows of several vectors": ((37, 65), 1),
     "groups of channels": ((3, 70, 2, 5), (1, 3)),
     "every other axis": ((3, 4, 5, 6, 4), (0, 2, 4)),
 }
@@ -119,6 +122,20 @@ def test_a_mean_far_from_zero(dtype: str, shape: tuple[int, ...], axes: int) -> 
         np.testing.assert_allclose(mean, want.values[1], rtol=0, atol=1e-6)
         np.testing.assert_allclose(m2, want.values[2], rtol=1e-5)
         assert np.abs(np.float64(np.float32(want.values[1])) - want.values[1]).max() > 1e-7
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("length", [5, 17, 33, 65, 200, 4096, 4099, 9000])
+def test_first_elements_unlike_the_rest(length: int, dtype: str) -> None:
+    """A pivot that the first elements give is of no use then, in all rows or in one of them."""
+    x = np.random.default_rng(length).standard_normal((20, length))
+    x[:, : length // 3] += 500
+    x[3] = data((length,), "float64", 1)
+    for array in (x.astype(dtype_of(dtype)), np.roll(x, 1, axis=1).astype(dtype_of(dtype))):
+        check(OP, array, axes=1, layouts=("contiguous",), out=False)
+        parts = array.reshape(4, 5, length)
+        check(OP, parts, axes=(0, 2), layouts=("contiguous",), out=False)
 
 
 def test_a_million_equal_numbers() -> None:
