@@ -2,6 +2,7 @@
 #include "cpu/isa/families.h"
 #include "cpu/mvn_grad/columns.h"
 #include "cpu/mvn_grad/plain.h"
+#include "cpu/mvn_grad/planes.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -10,6 +11,12 @@ bool has_columns(const MvnGradPlan& plan, const Machine&) { return are_grad_colu
 
 void columns(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_columns<T>(plan, a); });
+}
+
+bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
+
+void planes(const MvnGradPlan& plan, const Arrays& a) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_planes<T>(plan, a); });
 }
 
 void plain(const MvnGradPlan& plan, const Arrays& a) {
@@ -22,6 +29,10 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        "scale and bias",
        has_columns}},
      columns},
+    {"mvn_grad/planes",
+     {{"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
+       has_planes}},
+     planes},
     {"mvn_grad/plain", {}, plain},
 };
 

@@ -1,0 +1,107 @@
+// dx of a slice of a plane in one pass.
+#pragma once
+
+#include "cpu/mvn/formulas.h"
+#include "cpu/mvn_grad/cell.h"
+#include "cpu/mvn_grad/plane_sums.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// dx = h * factor + ((x - pivot) * slope + shift), all but h and x the same along the plane.
+template <class A>
+struct PlaneFormula {
+  A pivot, factor, slope, shift;
+
+  /// From r * (h * scale - mean_w - z * mean_wz), rounded as seldom.
+  PlaneFormula(const CellState<A>& state, double scale)
+      : pivot(state.normal.pivot),
+        factor(static_cast<A>(double(state.normal.factor) * scale)),
+        slope(static_cast<A>(-double(state.normal.factor) * product(state))),
+        shift(static_cast<A>(double(state.normal.delta) * double(state.normal.factor) *
+                                 product(state) -
+                             double(state.normal.factor) * double(state.mean_w))) {}
+
+  /// Whether nothing was lost where exponents end.
+  bool is_sound(const CellState<A>& state, double scale) const {
+    const auto is_one = [](A v, bool is_zero) {
+      constexpr A kLeast = std::numeric_limits<A>::min(), kMost = std::numeric_limits<A>::max();
+      const A size = std::abs(v);
+      return (size >= kLeast || is_zero) && size <= kMost;
+    };
+    return is_one(factor, scale == 0) && is_one(slope, state.mean_wz == 0) &&
+           is_one(shift, state.mean_w == 0);
+  }
+
+ private:
+  static double product(const CellState<A>& state) {
+    return double(state.normal.factor) * double(state.mean_wz);
+  }
+};
+
+template <class T>
+[[gnu::always_inline]] inline void put_lanes(T* p, Vector<Acc<T>> v) {
+  if constexpr (std::is_same_v<T, double>)
+    store_vector(p, v);
+  else
+    store_narrow(p, v, Whole{});
+}
+
+/// Two vectors; those to be streamed begin a line.
+template <class T>
+[[gnu::always_inline]] inline void put_two(T* p, Vector<Acc<T>> a, Vector<Acc<T>> b,
+                                           bool is_streamed, bool converts) {
+  if constexpr (!std::is_same_v<T, double>) {
+    put_pair(p, a, b, is_streamed, false, converts);
+  } else if (is_streamed) {
+    stream_vector(p, a);
+    stream_vector(p + kDoubles, b);
+  } else {
+    store_vector(p, a);
+    store_vector(p + kDoubles, b);
+  }
+}
+
+/// Writes what result(i) is of each vector of n elements, at least a vector of them. Some elements
+/// are written twice, with the same bits.
+template <class T, class Result>
+[[gnu::always_inline]] inline void put_plane(T* dx, int64_t n, bool is_streamed,
+                                             const Result& result) {
+  constexpr int64_t kStep = kLanes<Acc<T>>, kLeastStreamed = 512 / sizeof(T);
+  is_streamed &= n >= kLeastStreamed;
+  const bool converts = converts_pairs();
+  const int64_t head = is_streamed ? to_line(dx) : 0;
+  int64_t i = 0;
+  for (; i < head; i += kStep) put_lanes(dx + i, result(i));
+  i = head;
+  if (is_streamed)
+    for (; i + 2 * kStep <= n; i += 2 * kStep)
+      put_two(dx + i, result(i), result(i + kStep), true, converts);
+  else
+    for (; i + 2 * kStep <= n; i += 2 * kStep)
+      put_two(dx + i, result(i), result(i + kStep), false, converts);
+  if (i + kStep <= n) {
+    put_lanes(dx + i, result(i));
+    i += kStep;
+  }
+  if (i < n) put_lanes(dx + n - kStep, result(n - kStep));
+}
+
+/// kHasProduct: dx takes z * mean_wz off.
+template <bool kHasProduct, class T, class Pass>
+[[gnu::noinline]] void write_plane(T* dx, const T* x, const T* grad, int64_t n, bool is_streamed,
+                                   const PlaneFormula<Acc<T>>& formula, const Pass& passing) {
+  using V = Vector<Acc<T>>;
+  const Pass pass = passing;  // in registers
+  const V pivot = V{} + formula.pivot, factor = V{} + formula.factor, slope = V{} + formula.slope,
+          shift = V{} + formula.shift;
+  put_plane(dx, n, is_streamed, [&](int64_t i) __attribute__((always_inline)) {
+    const V g = load_lanes(grad + i);
+    if constexpr (std::is_same_v<Pass, Through> && !kHasProduct) return fused(g, factor, shift);
+    const V d = load_lanes(x + i) - pivot;
+    return fused(pass(g, d), factor, kHasProduct ? fused(d, slope, shift) : shift);
+  });
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,110 @@
+// Slices of planes by the loops that suit them.
+#pragma once
+
+#include "cpu/mvn/walk.h"
+#include "cpu/mvn_grad/plane_results.h"
+#include "cpu/mvn_grad/plane_rows.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Whether z may be summed up as d * factor: no product of d leaves the range for that.
+inline bool is_joinable(double factor) { return factor >= 0x1p-20 && factor <= 0x1p20; }
+
+template <class T>
+class PlaneSlices {
+ public:
+  using A = Acc<T>;
+  using State = CellState<A>;
+  using Slice = PlaneSlice<T>;
+
+  PlaneSlices(const MvnGradPlan& plan, const Operands& o)
+      : plan_(plan),
+        x_(plan.reads_x() ? static_cast<const T*>(o.inputs[0]) : nullptr),
+        grad_(static_cast<const T*>(o.inputs[1])),
+        dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
+        scale_(o.inputs[2], plan.scale_dtype, &kOne),
+        bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
+        slope_(plan.activation.kind == ActivationKind::linear ? A(plan.activation.a) : A(1)),
+        reads_v_(reads_input(plan.activation.kind)),
+        has_gate_(Gate<A>::suits(plan.activation)),
+        has_product_(takes_product(plan)),
+        is_streamed_(is_norm_streamed(plan.cells * plan.cell_size * int64_t(sizeof(T)))) {}
+
+  /// That of a linear activation, or 1.
+  double slope() const { return slope_; }
+
+  Slice operator()(const GradOffsets& plane, int64_t first, int64_t n) const {
+    return {x_ ? x_ + plane.x + first : nullptr,
+            grad_ + plane.grad + first,
+            dx_ ? dx_ + plane.dx + first : nullptr,
+            n,
+            double(scale_.at(plan_.has_scale ? plane.scale : 0)) * double(slope_),
+            double(bias_.at(plan_.has_bias ? plane.bias : 0))};
+  }
+
+  /// h and h * z.
+  void add_products(const Slice& s, const State& state, PlaneBuffers<A>& rows,
+                    SliceSums& result) const {
+    result.scale = s.scale;
+    result.hz = 0;
+    if (!s.x) {
+      result.h = sum_of_plane(s.grad, s.n);
+      return;
+    }
+    const Normalizer<A>& normal = state.normal;
+    if (is_joinable(normal.factor) && with_pass(s, state, [&](const auto& pass) {
+          cpu::CUDML_ISA::add_products(s.x, s.grad, s.n, normal.pivot, pass, result);
+        })) {
+      result.hz = double(normal.factor) * fused(-double(normal.delta), result.h, result.hz);
+      if (is_finite(result.hz)) return;
+    }
+    PlaneRows<T>(plan_.activation, s, state).add_products(rows, result);
+  }
+
+  void write(const Slice& s, const State& state, PlaneBuffers<A>& rows) const {
+    const PlaneFormula<A> formula(state, s.scale);
+    if (formula.is_sound(state, s.scale) && with_pass(s, state, [&](const auto& pass) {
+          if (has_product_)
+            write_plane<true>(s.dx, s.x, s.grad, s.n, is_streamed_, formula, pass);
+          else
+            write_plane<false>(s.dx, s.x, s.grad, s.n, is_streamed_, formula, pass);
+        }))
+      return;
+    PlaneRows<T>(plan_.activation, s, state).write(rows, has_product_);
+  }
+
+ private:
+  static constexpr A kOne = 1, kZero = 0;
+
+  /// Calls fn(how the gradient passes), and returns whether there is such a way.
+  template <class Fn>
+  [[gnu::always_inline]] bool with_pass(const Slice& s, const State& state, const Fn& fn) const {
+    if (!reads_v_) {
+      fn(Through{});
+      return true;
+    }
+    const double factor = double(state.normal.factor) * s.scale,
+                 shift = s.bias - double(state.normal.delta) * factor;
+    if (!has_gate_ || !is_normal(factor) || !(std::abs(shift) <= std::numeric_limits<A>::max()))
+      return false;
+    fn(Gate<A>(plan_.activation, static_cast<A>(factor), static_cast<A>(shift)));
+    return true;
+  }
+
+  static bool is_normal(double v) {
+    const auto size = std::abs(static_cast<A>(v));
+    return size >= std::numeric_limits<A>::min() && size <= std::numeric_limits<A>::max();
+  }
+
+  const MvnGradPlan& plan_;
+  const T *x_, *grad_;
+  T* dx_;
+  Parameter<T> scale_, bias_;
+  A slope_;
+  bool reads_v_, has_gate_, has_product_, is_streamed_;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

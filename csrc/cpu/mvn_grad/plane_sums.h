@@ -1,0 +1,169 @@
+// Sums over a slice of a plane in one pass: of x about a pivot, of the gradient, and of products.
+#pragma once
+
+#include "cpu/mvn/moments.h"
+#include "cpu/mvn_grad/plane_layout.h"
+#include "cpu/simd/lanes.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// The longest stretch whose sums stay in the computing type: chains of at most 256 additions.
+constexpr int64_t kPlaneStretch = 2048;
+
+/// A vector of elements, widened to the type they are computed in.
+template <class T>
+[[gnu::always_inline]] inline Vector<Acc<T>> load_lanes(const T* p) {
+  if constexpr (std::is_same_v<T, double>)
+    return load_vector<Doubles>(p);
+  else
+    return load_wide(p, Whole{});
+}
+
+/// The last n lanes of a vector, of which those before have been counted.
+struct Last {
+  int64_t n;
+};
+
+template <class A, class V>
+[[gnu::always_inline]] inline V counted(const V& v, Whole) {
+  return v;
+}
+/// Zeros where lanes have been counted.
+template <class A, class V>
+[[gnu::always_inline]] inline V counted(const V& v, Last m) {
+  return keep_last<A>(v, m.n);
+}
+
+/// Adds up what step(sums, i, lanes) adds for each vector of n elements, at least a vector of them.
+/// The order of additions depends on n alone.
+template <class A, int kSums, class Step>
+[[gnu::always_inline]] inline void add_stretches(int64_t n, double (&total)[kSums],
+                                                 const Step& step) {
+  constexpr int64_t kStep = kLanes<A>;
+  for (int64_t first = 0; first < n; first += kPlaneStretch) {
+    const int64_t end = std::min(n, first + kPlaneStretch);
+    Vector<A> sums[2][kSums] = {};
+    int64_t i = first;
+    for (; i + 2 * kStep <= end; i += 2 * kStep) {
+      step(sums[0], i, Whole{});
+      step(sums[1], i + kStep, Whole{});
+    }
+    if (i + kStep <= end) {
+      step(sums[0], i, Whole{});
+      i += kStep;
+    }
+    if (i < end) step(sums[1], end - kStep, Last{end - i});
+#pragma GCC unroll 4
+    for (int k = 0; k < kSums; ++k) total[k] += Sums<A>{{sums[0][k], sums[1][k]}}.total();
+  }
+}
+
+/// What a slice adds up to: d = x - pivot and its square; h = grad * f'(v), but for the slope of a
+/// linear activation, and h * z, which is h * d at first. `scale` is what w = h * scale takes.
+struct SliceSums {
+  double d, dd, h, hz, scale;
+};
+
+/// The gradient passes as it is.
+struct Through {
+  template <class V>
+  V operator()(const V& grad, const V&) const {
+    return grad;
+  }
+};
+
+/// Activations of two straight pieces: the gradient passes where v = d * factor + shift is above a
+/// threshold, elsewhere a part of it or nothing.
+template <class A>
+struct Gate {
+  using V = Vector<A>;
+  using Bits = Vector<std::conditional_t<sizeof(A) == 8, int64_t, int32_t>>;
+  V threshold, slope, factor, shift;
+  Bits passing;  // no bits where what is not above it is blocked
+
+  /// Whether an activation is such a one.
+  static bool suits(const Activation& f) {
+    using enum ActivationKind;
+    return f.kind == relu || f.kind == leaky_relu || f.kind == thresholded_relu;
+  }
+
+  Gate(const Activation& f, A of_d, A rest)
+      : threshold(V{} + (f.kind == ActivationKind::thresholded_relu ? A(f.a) : A(0))),
+        slope(V{} + (f.kind == ActivationKind::leaky_relu ? A(f.a) : A(0))),
+        factor(V{} + of_d),
+        shift(V{} + rest),
+        passing(Bits{} - (f.kind == ActivationKind::leaky_relu ? 1 : 0)) {}
+
+  [[gnu::always_inline]] V operator()(const V& grad, const V& d) const {
+    const V v = fused(d, factor, shift);
+    const V low = same_bits<V>(same_bits<Bits>(V(grad * slope)) & passing);
+    const V h = v > threshold ? grad : low;
+    return v == v ? h : v;
+  }
+};
+
+/// Sums of h alone.
+template <class T>
+[[gnu::noinline]] double sum_of_plane(const T* grad, int64_t n) {
+  using A = Acc<T>;
+  double total[1] = {};
+  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    sums[0] += counted<A>(load_lanes(grad + i), m);
+  });
+  return total[0];
+}
+
+/// d and d * d about a pivot.
+template <class T>
+[[gnu::noinline]] void add_deviations(const T* x, int64_t n, Acc<T> pivot, SliceSums& result) {
+  using A = Acc<T>;
+  double total[2] = {};
+  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    const auto d = counted<A>(load_lanes(x + i) - pivot, m);
+    sums[0] += d;
+    sums[1] = fused(d, d, sums[1]);
+  });
+  result.d = total[0];
+  result.dd = total[1];
+}
+
+/// The same, and h and h * d of a gradient that passes.
+template <class T>
+[[gnu::noinline]] void add_all(const T* x, const T* grad, int64_t n, Acc<T> pivot,
+                               SliceSums& result) {
+  using A = Acc<T>;
+  double total[4] = {};
+  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    const auto d = counted<A>(load_lanes(x + i) - pivot, m);
+    const auto h = counted<A>(load_lanes(grad + i), m);
+    sums[0] += d;
+    sums[1] = fused(d, d, sums[1]);
+    sums[2] += h;
+    sums[3] = fused(h, d, sums[3]);
+  });
+  result.d = total[0];
+  result.dd = total[1];
+  result.h = total[2];
+  result.hz = total[3];
+}
+
+/// h and h * d.
+template <class T, class Pass>
+[[gnu::noinline]] void add_products(const T* x, const T* grad, int64_t n, Acc<T> pivot,
+                                    const Pass& passing, SliceSums& result) {
+  using A = Acc<T>;
+  const Pass pass = passing;  // in registers
+  double total[2] = {};
+  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    const Vector<A> d = load_lanes(x + i) - pivot;
+    const auto h = counted<A>(pass(load_lanes(grad + i), d), m);
+    sums[0] += h;
+    sums[1] = fused(h, counted<A>(d, m), sums[1]);
+  });
+  result.h = total[0];
+  result.hz = total[1];
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

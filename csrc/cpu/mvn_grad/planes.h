@@ -1,0 +1,17 @@
+// The gradient of normalization for cells of packed planes that have one scale and one bias each,
+// as the channels of a group, of an instance or of a batch do: from a pass over them, or two.
+#pragma once
+
+#include "core/operands.h"
+#include "ops/mvn_grad.h"
+
+namespace cudml::cpu::CUDML_ISA {
+
+/// Whether a cell consists of packed pieces of at least 16 elements, each with one scale and bias.
+bool has_grad_planes(const MvnGradPlan& plan);
+
+/// T is float, double, Float16 or BFloat16.
+template <class T>
+void mvn_grad_planes(const MvnGradPlan& plan, const Operands& operands);
+
+}  // namespace cudml::cpu::CUDML_ISA
