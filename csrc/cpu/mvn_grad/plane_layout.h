@@ -13,12 +13,23 @@ constexpr int64_t kLeastPlane = 16;
 /// Elements of a slice, but for the last one of a plane, which is shorter than two.
 constexpr int64_t kSlice = 16384;
 
+/// Where a slice stands in each tensor, in elements.
+struct SliceOffsets {
+  int64_t x, grad, dx, scale, bias, totals[2];
+  int64_t n;            // elements
+  int64_t x_ahead = 0;  // from its plane to the next one, if both are apart; of grad, too
+  int64_t grad_ahead = 0;
+};
+
 struct GradPlanes {
   const MvnGradAxis* axes;  // that tell the planes of a cell apart
   int rank;
-  int64_t length;  // of a plane
-  int64_t parts;   // slices of a plane
-  int64_t slices;  // of a cell
+  MvnGradAxis inner;  // the last of them
+  int64_t length;     // of a plane
+  int64_t parts;      // slices of a plane
+  int64_t slices;     // of a cell
+  static constexpr int kPlaces = 8;
+  int64_t place[kPlaces];  // in x, from the cell's beginning; four elements or more follow each
 
   /// Of a plan that has planes and is not empty.
   explicit GradPlanes(const MvnGradPlan& plan)
@@ -26,26 +37,59 @@ struct GradPlanes {
         rank(plan.reduced_rank - 1),
         length(plan.reduced[rank].size),
         parts(std::max<int64_t>(1, length / kSlice)),
-        slices(plan.cell_size / length * parts) {}
-
-  /// Calls fn(slice, its plane's offsets, its first element, elements) for slices [begin, end) of a
-  /// cell.
-  template <class Fn>
-  void for_slices(const GradOffsets& cell, int64_t begin, int64_t end, const Fn& fn) const {
-    GradWalk plane(axes, rank, begin / parts, cell);
-    int64_t part = begin % parts;
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = part * kSlice;
-      fn(i, plane.offsets(), first, part + 1 == parts ? length - first : kSlice);
-      if (++part < parts) continue;
-      part = 0;
-      plane.advance();
+        slices(plan.cell_size / length * parts) {
+    if (rank > 0) inner = axes[rank - 1];
+    for (int k = 0; k < kPlaces; ++k) {
+      const int64_t i = k * (plan.cell_size / kPlaces);
+      place[k] = GradWalk(axes, rank, i / length).offsets().x + std::min(i % length, length - 4);
     }
   }
 
-  /// Offset in x of element i of a cell, or of the last before it of which `run` stand together.
-  int64_t x_at(const GradOffsets& cell, int64_t i, int64_t run) const {
-    return GradWalk(axes, rank, i / length, cell).offsets().x + std::min(i % length, length - run);
+  /// Calls fn(index, slice) for slices [begin, end) of a cell.
+  template <class Fn>
+  [[gnu::always_inline]] void for_slices(const GradOffsets& cell, int64_t begin, int64_t end,
+                                         const Fn& fn) const {
+    const int64_t run = inner.size * parts;  // slices along the last dimension
+    for (int64_t i = begin; i < end;) {
+      const int64_t planes = i % run / parts, stop = std::min(end, i + run - i % run);
+      SliceOffsets at = origin(cell, i / run, planes);
+      int64_t part = i % parts, left = inner.size - planes;
+      for (; i < stop; ++i) {
+        SliceOffsets slice = at;
+        move(slice, part * kSlice);
+        slice.n = part + 1 == parts ? length - part * kSlice : kSlice;
+        if (left > 1 && inner.x != length) slice.x_ahead = inner.x, slice.grad_ahead = inner.grad;
+        fn(i, slice);
+        if (++part < parts) continue;
+        part = 0;
+        --left;
+        advance(at);
+      }
+    }
+  }
+
+ private:
+  /// Of a plane, by its position along the last dimension and that of all others.
+  SliceOffsets origin(const GradOffsets& cell, int64_t outer, int64_t plane) const {
+    GradOffsets at = cell;
+    if (outer) at = GradWalk(axes, rank - 1, outer, cell).offsets();
+    if (plane) at.add(inner, plane);
+    return {at.x, at.grad, at.dx, at.scale, at.bias, {at.totals[0], at.totals[1]}, 0};
+  }
+
+  static void move(SliceOffsets& at, int64_t n) {
+    at.x += n;
+    at.grad += n;
+    at.dx += n;
+  }
+
+  void advance(SliceOffsets& at) const {
+    at.x += inner.x;
+    at.grad += inner.grad;
+    at.dx += inner.dx;
+    at.scale += inner.scale;
+    at.bias += inner.bias;
+    for (int k = 0; k < 2; ++k) at.totals[k] += inner.totals[k];
   }
 };
 

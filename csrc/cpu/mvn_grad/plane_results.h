@@ -8,34 +8,33 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// dx = h * factor + ((x - pivot) * slope + shift), all but h and x the same along the plane.
+/// dx = h * factor + ((x - pivot) * slope + shift), all but h and x the same along a plane, and all
+/// but the factor along a cell: r * (h * scale - mean_w - z * mean_wz), rounded as seldom.
 template <class A>
 struct PlaneFormula {
-  A pivot, factor, slope, shift;
+  A pivot, slope, shift, factor = 0;
+  double root;
+  bool is_sound;  // nothing was lost where exponents end
 
-  /// From r * (h * scale - mean_w - z * mean_wz), rounded as seldom.
-  PlaneFormula(const CellState<A>& state, double scale)
-      : pivot(state.normal.pivot),
-        factor(static_cast<A>(double(state.normal.factor) * scale)),
-        slope(static_cast<A>(-double(state.normal.factor) * product(state))),
-        shift(static_cast<A>(double(state.normal.delta) * double(state.normal.factor) *
-                                 product(state) -
-                             double(state.normal.factor) * double(state.mean_w))) {}
+  explicit PlaneFormula(const CellState<A>& state)
+      : pivot(state.normal.pivot), root(double(state.normal.factor)) {
+    const double product = root * root * double(state.mean_wz);
+    slope = static_cast<A>(-product);
+    shift = static_cast<A>(double(state.normal.delta) * product - root * double(state.mean_w));
+    is_sound = is_one(slope, state.mean_wz == 0) && is_one(shift, state.mean_w == 0);
+  }
 
-  /// Whether nothing was lost where exponents end.
-  bool is_sound(const CellState<A>& state, double scale) const {
-    const auto is_one = [](A v, bool is_zero) {
-      constexpr A kLeast = std::numeric_limits<A>::min(), kMost = std::numeric_limits<A>::max();
-      const A size = std::abs(v);
-      return (size >= kLeast || is_zero) && size <= kMost;
-    };
-    return is_one(factor, scale == 0) && is_one(slope, state.mean_wz == 0) &&
-           is_one(shift, state.mean_w == 0);
+  /// Takes a plane's scale. Returns whether the formula is sound.
+  bool take(double scale) {
+    factor = static_cast<A>(root * scale);
+    return is_sound && is_one(factor, scale == 0);
   }
 
  private:
-  static double product(const CellState<A>& state) {
-    return double(state.normal.factor) * double(state.mean_wz);
+  static bool is_one(A v, bool is_zero) {
+    constexpr A kLeast = std::numeric_limits<A>::min(), kMost = std::numeric_limits<A>::max();
+    const A size = std::abs(v);
+    return ((size >= kLeast) | is_zero) & (size <= kMost);
   }
 };
 
@@ -67,7 +66,7 @@ template <class T>
 template <class T, class Result>
 [[gnu::always_inline]] inline void put_plane(T* dx, int64_t n, bool is_streamed,
                                              const Result& result) {
-  constexpr int64_t kStep = kLanes<Acc<T>>, kLeastStreamed = 512 / sizeof(T);
+  constexpr int64_t kStep = kLanes<Acc<T>>, kLeastStreamed = 8192 / sizeof(T);
   is_streamed &= n >= kLeastStreamed;
   const bool converts = converts_pairs();
   const int64_t head = is_streamed ? to_line(dx) : 0;
@@ -89,17 +88,21 @@ template <class T, class Result>
 
 /// kHasProduct: dx takes z * mean_wz off.
 template <bool kHasProduct, class T, class Pass>
-[[gnu::noinline]] void write_plane(T* dx, const T* x, const T* grad, int64_t n, bool is_streamed,
+[[gnu::noinline]] void write_plane(const PlaneSlice<T>& s, bool is_streamed,
                                    const PlaneFormula<Acc<T>>& formula, const Pass& passing) {
   using V = Vector<Acc<T>>;
   const Pass pass = passing;  // in registers
+  const T *const x = s.x, *const grad = s.grad;
   const V pivot = V{} + formula.pivot, factor = V{} + formula.factor, slope = V{} + formula.slope,
           shift = V{} + formula.shift;
-  put_plane(dx, n, is_streamed, [&](int64_t i) __attribute__((always_inline)) {
+  put_plane(s.dx, s.n, is_streamed, [&](int64_t i) __attribute__((always_inline)) {
     const V g = load_lanes(grad + i);
-    if constexpr (std::is_same_v<Pass, Through> && !kHasProduct) return fused(g, factor, shift);
-    const V d = load_lanes(x + i) - pivot;
-    return fused(pass(g, d), factor, kHasProduct ? fused(d, slope, shift) : shift);
+    if constexpr (std::is_same_v<Pass, Through> && !kHasProduct) {
+      return fused(g, factor, shift);
+    } else {
+      const V d = load_lanes(x + i) - pivot;
+      return fused(pass(g, d), factor, kHasProduct ? fused(d, slope, shift) : shift);
+    }
   });
 }
 

@@ -11,16 +11,6 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// A slice of a plane, and what all of it has in common.
-template <class T>
-struct PlaneSlice {
-  const T *x, *grad;  // x is null where it is not read
-  T* dx;              // null where it is not wanted
-  int64_t n;
-  double scale;  // of h, with the slope of a linear activation
-  double bias;
-};
-
 /// One thread's rows.
 template <class A>
 struct PlaneBuffers {
@@ -39,7 +29,7 @@ class PlaneRows {
   /// h, and h * z, where x is read.
   [[gnu::noinline]] void add_products(PlaneBuffers<A>& rows, SliceSums& result) const {
     const bool is_read = reads_input(f_.kind);
-    result.h = is_read ? 0 : sum_of_plane(slice_.grad, slice_.n);
+    result.h = is_read ? 0 : sum_of_gradient(slice_);
     result.hz = 0;
     for (int64_t i = 0; i < slice_.n; i += kPlaneStretch) {
       const int64_t n = std::min(kPlaneStretch, slice_.n - i);

@@ -26,7 +26,9 @@ class PlaneSlices {
         dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
         scale_(o.inputs[2], plan.scale_dtype, &kOne),
         bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
-        slope_(plan.activation.kind == ActivationKind::linear ? A(plan.activation.a) : A(1)),
+        slope_(plan.activation.kind == ActivationKind::linear ? double(A(plan.activation.a)) : 1),
+        has_scale_(plan.has_scale),
+        has_bias_(plan.has_bias),
         reads_v_(reads_input(plan.activation.kind)),
         has_gate_(Gate<A>::suits(plan.activation)),
         has_product_(takes_product(plan)),
@@ -35,13 +37,15 @@ class PlaneSlices {
   /// That of a linear activation, or 1.
   double slope() const { return slope_; }
 
-  Slice operator()(const GradOffsets& plane, int64_t first, int64_t n) const {
-    return {x_ ? x_ + plane.x + first : nullptr,
-            grad_ + plane.grad + first,
-            dx_ ? dx_ + plane.dx + first : nullptr,
-            n,
-            double(scale_.at(plan_.has_scale ? plane.scale : 0)) * double(slope_),
-            double(bias_.at(plan_.has_bias ? plane.bias : 0))};
+  Slice operator()(const SliceOffsets& at) const {
+    return {x_ ? x_ + at.x : nullptr,
+            grad_ + at.grad,
+            dx_ ? dx_ + at.dx : nullptr,
+            at.n,
+            {at.x_ahead},
+            {at.grad_ahead},
+            double(scale_.at(has_scale_ ? at.scale : 0)) * slope_,
+            double(bias_.at(has_bias_ ? at.bias : 0))};
   }
 
   /// h and h * z.
@@ -50,12 +54,12 @@ class PlaneSlices {
     result.scale = s.scale;
     result.hz = 0;
     if (!s.x) {
-      result.h = sum_of_plane(s.grad, s.n);
+      result.h = sum_of_gradient(s);
       return;
     }
     const Normalizer<A>& normal = state.normal;
     if (is_joinable(normal.factor) && with_pass(s, state, [&](const auto& pass) {
-          cpu::CUDML_ISA::add_products(s.x, s.grad, s.n, normal.pivot, pass, result);
+          cpu::CUDML_ISA::add_products(s, normal.pivot, pass, result);
         })) {
       result.hz = double(normal.factor) * fused(-double(normal.delta), result.h, result.hz);
       if (is_finite(result.hz)) return;
@@ -63,13 +67,14 @@ class PlaneSlices {
     PlaneRows<T>(plan_.activation, s, state).add_products(rows, result);
   }
 
-  void write(const Slice& s, const State& state, PlaneBuffers<A>& rows) const {
-    const PlaneFormula<A> formula(state, s.scale);
-    if (formula.is_sound(state, s.scale) && with_pass(s, state, [&](const auto& pass) {
+  /// Writes dx; `formula` is the cell's.
+  void write(const Slice& s, const State& state, PlaneFormula<A>& formula,
+             PlaneBuffers<A>& rows) const {
+    if (formula.take(s.scale) && with_pass(s, state, [&](const auto& pass) {
           if (has_product_)
-            write_plane<true>(s.dx, s.x, s.grad, s.n, is_streamed_, formula, pass);
+            write_plane<true>(s, is_streamed_, formula, pass);
           else
-            write_plane<false>(s.dx, s.x, s.grad, s.n, is_streamed_, formula, pass);
+            write_plane<false>(s, is_streamed_, formula, pass);
         }))
       return;
     PlaneRows<T>(plan_.activation, s, state).write(rows, has_product_);
@@ -102,8 +107,8 @@ class PlaneSlices {
   const T *x_, *grad_;
   T* dx_;
   Parameter<T> scale_, bias_;
-  A slope_;
-  bool reads_v_, has_gate_, has_product_, is_streamed_;
+  double slope_;
+  bool has_scale_, has_bias_, reads_v_, has_gate_, has_product_, is_streamed_;
 };
 
 }  // namespace

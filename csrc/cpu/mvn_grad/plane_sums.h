@@ -3,6 +3,7 @@
 
 #include "cpu/mvn/moments.h"
 #include "cpu/mvn_grad/plane_layout.h"
+#include "cpu/simd/lane_sums.h"
 #include "cpu/simd/lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -35,6 +36,29 @@ template <class A, class V>
   return keep_last<A>(v, m.n);
 }
 
+/// The sum of each block of kBlock lanes, one after the other.
+template <int kBlock>
+[[gnu::always_inline]] inline Floats halved_blocks(Floats v) {
+  if constexpr (kBlock == 1)
+    return v;
+  else
+    return halved_blocks<kBlock / 2>(
+        blocks_halved<kBlock>(v, v, std::make_integer_sequence<int, int(kFloats)>{}));
+}
+
+/// Adds the lanes of each vector to its total, by halves.
+template <class A, int kSums>
+[[gnu::always_inline]] inline void add_lanes_of(const Vector<A> (&sums)[kSums],
+                                                double (&total)[kSums]) {
+  if constexpr (std::is_same_v<A, double>) {
+    for (int k = 0; k < kSums; ++k) total[k] += add_lanes<int(kDoubles)>(sums[k]);
+  } else {
+    const Floats lanes = halved_blocks<int(kFloats) / kSums>(sums_of_blocks<kSums>(sums));
+#pragma GCC unroll 4
+    for (int k = 0; k < kSums; ++k) total[k] += double(lanes[k]);
+  }
+}
+
 /// Adds up what step(sums, i, lanes) adds for each vector of n elements, at least a vector of them.
 /// The order of additions depends on n alone.
 template <class A, int kSums, class Step>
@@ -43,19 +67,20 @@ template <class A, int kSums, class Step>
   constexpr int64_t kStep = kLanes<A>;
   for (int64_t first = 0; first < n; first += kPlaneStretch) {
     const int64_t end = std::min(n, first + kPlaneStretch);
-    Vector<A> sums[2][kSums] = {};
+    Vector<A> sums[kSums] = {}, others[kSums] = {};
     int64_t i = first;
     for (; i + 2 * kStep <= end; i += 2 * kStep) {
-      step(sums[0], i, Whole{});
-      step(sums[1], i + kStep, Whole{});
+      step(sums, i, Whole{});
+      step(others, i + kStep, Whole{});
     }
     if (i + kStep <= end) {
-      step(sums[0], i, Whole{});
+      step(sums, i, Whole{});
       i += kStep;
     }
-    if (i < end) step(sums[1], end - kStep, Last{end - i});
+    if (i < end) step(others, end - kStep, Last{end - i});
 #pragma GCC unroll 4
-    for (int k = 0; k < kSums; ++k) total[k] += Sums<A>{{sums[0][k], sums[1][k]}}.total();
+    for (int k = 0; k < kSums; ++k) sums[k] += others[k];
+    add_lanes_of<A>(sums, total);
   }
 }
 
@@ -63,6 +88,19 @@ template <class A, int kSums, class Step>
 /// linear activation, and h * z, which is h * d at first. `scale` is what w = h * scale takes.
 struct SliceSums {
   double d, dd, h, hz, scale;
+};
+
+/// What is read ahead of a row: lines that stand as far from its own, or none.
+struct LinesAhead {
+  int64_t elements;
+
+  template <class T>
+  [[gnu::always_inline]] void fetch(const T* p) const {
+    constexpr int64_t kStep = kLanes<Acc<T>>;
+    if (elements == 0) return;
+    for (int64_t i = 0; i < kStep; i += 64 / int64_t(sizeof(T)))
+      __builtin_prefetch(p + elements + i, 0, 2);
+  }
 };
 
 /// The gradient passes as it is.
@@ -103,12 +141,26 @@ struct Gate {
   }
 };
 
-/// Sums of h alone.
+/// A slice of a plane, and what all of it has in common.
 template <class T>
-[[gnu::noinline]] double sum_of_plane(const T* grad, int64_t n) {
+struct PlaneSlice {
+  const T *x, *grad;  // x is null where it is not read
+  T* dx;              // null where it is not wanted
+  int64_t n;
+  LinesAhead x_ahead, grad_ahead;
+  double scale;  // of h, with the slope of a linear activation
+  double bias;
+};
+
+/// The sum of h alone, where the gradient passes as it is.
+template <class T>
+[[gnu::noinline]] double sum_of_gradient(const PlaneSlice<T>& s) {
   using A = Acc<T>;
+  const T* const grad = s.grad;
+  const LinesAhead ahead = s.grad_ahead;
   double total[1] = {};
-  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    ahead.fetch(grad + i);
     sums[0] += counted<A>(load_lanes(grad + i), m);
   });
   return total[0];
@@ -116,10 +168,13 @@ template <class T>
 
 /// d and d * d about a pivot.
 template <class T>
-[[gnu::noinline]] void add_deviations(const T* x, int64_t n, Acc<T> pivot, SliceSums& result) {
+[[gnu::noinline]] void add_deviations(const PlaneSlice<T>& s, Acc<T> pivot, SliceSums& result) {
   using A = Acc<T>;
+  const T* const x = s.x;
+  const LinesAhead ahead = s.x_ahead;
   double total[2] = {};
-  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    ahead.fetch(x + i);
     const auto d = counted<A>(load_lanes(x + i) - pivot, m);
     sums[0] += d;
     sums[1] = fused(d, d, sums[1]);
@@ -128,13 +183,16 @@ template <class T>
   result.dd = total[1];
 }
 
-/// The same, and h and h * d of a gradient that passes.
+/// The same, and h and h * d of a gradient that passes as it is.
 template <class T>
-[[gnu::noinline]] void add_all(const T* x, const T* grad, int64_t n, Acc<T> pivot,
-                               SliceSums& result) {
+[[gnu::noinline]] void add_all(const PlaneSlice<T>& s, Acc<T> pivot, SliceSums& result) {
   using A = Acc<T>;
+  const T *const x = s.x, *const grad = s.grad;
+  const LinesAhead x_ahead = s.x_ahead, grad_ahead = s.grad_ahead;
   double total[4] = {};
-  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    x_ahead.fetch(x + i);
+    grad_ahead.fetch(grad + i);
     const auto d = counted<A>(load_lanes(x + i) - pivot, m);
     const auto h = counted<A>(load_lanes(grad + i), m);
     sums[0] += d;
@@ -150,12 +208,16 @@ template <class T>
 
 /// h and h * d.
 template <class T, class Pass>
-[[gnu::noinline]] void add_products(const T* x, const T* grad, int64_t n, Acc<T> pivot,
-                                    const Pass& passing, SliceSums& result) {
+[[gnu::noinline]] void add_products(const PlaneSlice<T>& s, Acc<T> pivot, const Pass& passing,
+                                    SliceSums& result) {
   using A = Acc<T>;
   const Pass pass = passing;  // in registers
+  const T *const x = s.x, *const grad = s.grad;
+  const LinesAhead x_ahead = s.x_ahead, grad_ahead = s.grad_ahead;
   double total[2] = {};
-  add_stretches<A>(n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
+    x_ahead.fetch(x + i);
+    grad_ahead.fetch(grad + i);
     const Vector<A> d = load_lanes(x + i) - pivot;
     const auto h = counted<A>(pass(load_lanes(grad + i), d), m);
     sums[0] += h;

@@ -95,13 +95,13 @@ class PlaneCells {
                bool is_written) const {
     return [=, this, &cell, &state](int64_t begin, int64_t end) {
       const Room<PlaneBuffers<A>> rows;
-      planes_.for_slices(cell, begin, end,
-                         [&](int64_t i, const GradOffsets& at, int64_t first, int64_t n) {
-                           checkpoint_for(n);
-                           const Slice slice = slices_of_(at, first, n);
-                           if (sums) slices_of_.add_products(slice, state, *rows, sums[i]);
-                           if (is_written) slices_of_.write(slice, state, *rows);
-                         });
+      PlaneFormula<A> formula(state);
+      planes_.for_slices(cell, begin, end, [&](int64_t i, const SliceOffsets& at) {
+        checkpoint_for(at.n);
+        const Slice slice = slices_of_(at);
+        if (sums) slices_of_.add_products(slice, state, *rows, sums[i]);
+        if (is_written) slices_of_.write(slice, state, formula, *rows);
+      });
     };
   }
 
@@ -114,16 +114,15 @@ class PlaneCells {
         !reads_input(plan_.activation.kind) && (plan_.has_totals() || plan_.has_own_sums());
     A pivot = plan_.use_mean ? guess(cell) : A(0);
     const auto add = [&](int64_t begin, int64_t end) {
-      planes_.for_slices(cell, begin, end,
-                         [&](int64_t i, const GradOffsets& at, int64_t first, int64_t n) {
-                           checkpoint_for(n);
-                           const Slice slice = slices_of_(at, first, n);
-                           sums[i].scale = slice.scale;
-                           if (has_products)
-                             add_all(slice.x, slice.grad, n, pivot, sums[i]);
-                           else
-                             add_deviations(slice.x, n, pivot, sums[i]);
-                         });
+      planes_.for_slices(cell, begin, end, [&](int64_t i, const SliceOffsets& at) {
+        checkpoint_for(at.n);
+        const Slice slice = slices_of_(at);
+        sums[i].scale = slice.scale;
+        if (has_products)
+          add_all(slice, pivot, sums[i]);
+        else
+          add_deviations(slice, pivot, sums[i]);
+      });
     };
     each(add);
     Moments<A> m = moments(sums, pivot);
@@ -141,12 +140,11 @@ class PlaneCells {
   /// The mean of 32 elements at eight places, or of the first four of few: of a constant cell
   /// exactly what it is made of.
   A guess(const GradOffsets& cell) const {
-    constexpr int kPlaces = 8;
+    constexpr int kPlaces = GradPlanes::kPlaces;
     const int places = plan_.cell_size < 16 * kPlaces ? 1 : kPlaces;
     A sums[kPlaces];
     for (int k = 0; k < places; ++k) {
-      const T* const x = static_cast<const T*>(operands_.inputs[0]) +
-                         planes_.x_at(cell, k * (plan_.cell_size / places), 4);
+      const T* const x = static_cast<const T*>(operands_.inputs[0]) + cell.x + planes_.place[k];
       sums[k] = (load_as_acc(x[0]) + load_as_acc(x[2])) + (load_as_acc(x[1]) + load_as_acc(x[3]));
     }
     for (int half = places / 2; half > 0; half /= 2)
@@ -190,14 +188,13 @@ class PlaneCells {
 
   void add_totals(const GradOffsets& cell, const SliceSums* sums, const Share& share) const {
     const bool are_sums = plan_.kind == MvnGradKind::sums;
-    planes_.for_slices(
-        cell, 0, planes_.slices, [&](int64_t i, const GradOffsets& at, int64_t, int64_t) {
-          const double by = are_sums ? sums[i].scale : slices_of_.slope();
-          const double values[2] = {by * sums[i].hz, by * sums[i].h};
-          for (int k = 0; k < 2; ++k)
-            if (share.totals.is_wanted(k))
-              share.totals.add_one(share.index, k, at.totals[k], values[are_sums ? 1 - k : k]);
-        });
+    planes_.for_slices(cell, 0, planes_.slices, [&](int64_t i, const SliceOffsets& at) {
+      const double by = are_sums ? sums[i].scale : slices_of_.slope();
+      const double values[2] = {by * sums[i].hz, by * sums[i].h};
+      for (int k = 0; k < 2; ++k)
+        if (share.totals.is_wanted(k))
+          share.totals.add_one(share.index, k, at.totals[k], values[are_sums ? 1 - k : k]);
+    });
   }
 
   const MvnGradPlan& plan_;
