@@ -2,6 +2,8 @@
 // slices.
 #pragma once
 
+#include <utility>
+
 #include "cpu/mvn_grad/walk.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -50,17 +52,22 @@ struct GradPlanes {
   [[gnu::always_inline]] void for_slices(const GradOffsets& cell, int64_t begin, int64_t end,
                                          const Fn& fn) const {
     const int64_t run = inner.size * parts;  // slices along the last dimension
+    const bool is_apart = inner.x != length;
     for (int64_t i = begin; i < end;) {
-      const int64_t planes = i % run / parts, stop = std::min(end, i + run - i % run);
-      SliceOffsets at = origin(cell, i / run, planes);
-      int64_t part = i % parts, left = inner.size - planes;
+      const int64_t plane = i % run / parts, stop = std::min(end, i + run - i % run);
+      SliceOffsets at = origin(cell, i / run, plane);
+      int64_t part = i % parts, left = inner.size - plane;
+      move(at, part * kSlice);
       for (; i < stop; ++i) {
-        SliceOffsets slice = at;
-        move(slice, part * kSlice);
-        slice.n = part + 1 == parts ? length - part * kSlice : kSlice;
-        if (left > 1 && inner.x != length) slice.x_ahead = inner.x, slice.grad_ahead = inner.grad;
-        fn(i, slice);
-        if (++part < parts) continue;
+        at.n = part + 1 == parts ? length - part * kSlice : kSlice;
+        at.x_ahead = is_apart && left > 1 ? inner.x : 0;
+        at.grad_ahead = is_apart && left > 1 ? inner.grad : 0;
+        fn(i, std::as_const(at));
+        if (++part < parts) {
+          move(at, kSlice);
+          continue;
+        }
+        move(at, -(part - 1) * kSlice);
         part = 0;
         --left;
         advance(at);

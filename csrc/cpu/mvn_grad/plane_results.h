@@ -88,8 +88,9 @@ template <class T, class Result>
 
 /// kHasProduct: dx takes z * mean_wz off.
 template <bool kHasProduct, class T, class Pass>
-[[gnu::noinline]] void write_plane(const PlaneSlice<T>& s, bool is_streamed,
-                                   const PlaneFormula<Acc<T>>& formula, const Pass& passing) {
+[[gnu::always_inline]] inline void write_plane(const PlaneSlice<T>& s, bool is_streamed,
+                                               const PlaneFormula<Acc<T>>& formula,
+                                               const Pass& passing) {
   using V = Vector<Acc<T>>;
   const Pass pass = passing;  // in registers
   const T *const x = s.x, *const grad = s.grad;

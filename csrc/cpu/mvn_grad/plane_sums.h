@@ -185,7 +185,8 @@ template <class T>
 
 /// The same, and h and h * d of a gradient that passes as it is.
 template <class T>
-[[gnu::noinline]] void add_all(const PlaneSlice<T>& s, Acc<T> pivot, SliceSums& result) {
+[[gnu::always_inline]] inline void add_all(const PlaneSlice<T>& s, Acc<T> pivot,
+                                           SliceSums& result) {
   using A = Acc<T>;
   const T *const x = s.x, *const grad = s.grad;
   const LinesAhead x_ahead = s.x_ahead, grad_ahead = s.grad_ahead;
