@@ -54,8 +54,17 @@ Array checked_output(Call& call, const Tensor& tensor, const char* name, py::han
   return array;
 }
 
-constexpr const char* kInputNames[] = {"inputs[0]", "inputs[1]", "inputs[2]"};
-constexpr const char* kOutputNames[] = {"out[0]", "out[1]"};
+constexpr const char* kInputNames[] = {"inputs[0]", "inputs[1]", "inputs[2]",
+                                       "inputs[3]", "inputs[4]", "inputs[5]",
+                                       "inputs[6]", "inputs[7]", "inputs[8]"};
+constexpr const char* kOutputNames[] = {"out[0]", "out[1]", "out[2]"};
+static_assert(std::size(kInputNames) == kMostInputs && std::size(kOutputNames) == kMostOutputs);
+
+/// Whether an object is a tuple or list of so many.
+bool has_entries(py::handle object, size_t count) {
+  return (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) &&
+         size_t(PySequence_Fast_GET_SIZE(object.ptr())) == count;
+}
 
 }  // namespace
 
@@ -128,11 +137,15 @@ std::vector<Array> CompiledOperator::read_outputs(Call& call, py::handle out) co
     outputs[0] = checked_output(call, *outputs_[0].tensor, "out", out);
     return outputs;
   }
-  const auto pair = two_of(out);
-  check_type(pair.has_value(), op(), ": out is no pair; the descriptor has ", outputs_.size(),
+  check_type(has_entries(out, outputs.size()), op(), ": out is no ",
+             outputs.size() == 2 ? "pair" : "triple", "; the descriptor has ", outputs.size(),
              " outputs, so it must be a tuple of as many arrays");
-  outputs[0] = checked_output(call, *outputs_[0].tensor, kOutputNames[0], pair->first);
-  outputs[1] = checked_output(call, *outputs_[1].tensor, kOutputNames[1], pair->second);
+  std::vector<py::object> entries;  // a list may change while the arrays are read
+  for (size_t o = 0; o < outputs.size(); ++o)
+    entries.push_back(
+        py::reinterpret_borrow<py::object>(PySequence_Fast_ITEMS(out.ptr())[Py_ssize_t(o)]));
+  for (size_t o = 0; o < outputs.size(); ++o)
+    outputs[o] = checked_output(call, *outputs_[o].tensor, kOutputNames[o], entries[o]);
   return outputs;
 }
 
@@ -273,8 +286,10 @@ py::object CompiledOperator::call_carefully(const CallArguments& arguments) {
   for (size_t o = 0; o < outputs.size(); ++o) to[o] = outputs[o].view.data;
   run(call, compiled_->operands_of(from, to), workspace.data());
   if (!arguments.out.is_none()) return py::reinterpret_borrow<py::object>(arguments.out);
-  const py::object y = finished(call, outputs[0]);
-  return outputs.size() == 1 ? y : py::make_tuple(y, finished(call, outputs[1]));
+  if (outputs.size() == 1) return finished(call, outputs[0]);
+  py::tuple all(outputs.size());
+  for (size_t o = 0; o < outputs.size(); ++o) all[o] = finished(call, outputs[o]);
+  return all;
 }
 
 namespace {

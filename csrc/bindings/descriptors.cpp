@@ -1,4 +1,4 @@
-// Python descriptor objects to DirectML's structs, field by field as the field tables say.
+// Python descriptor objects to structs, field by field as the field tables say.
 #include "bindings/descriptors.h"
 
 #include <cmath>
@@ -7,6 +7,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/text.h"
+#include "directml/own.h"
 #include "directml/tensor.h"
 
 namespace cudml::bindings {
@@ -34,9 +35,12 @@ bool is_a(py::handle object, const char* name) {
 const Schema& schema_of(py::handle desc) {
   const py::object name = desc.attr("_dml_name");
   const Schema* schema = nullptr;
-  if (py::isinstance<py::str>(name)) schema = directml::find_schema(utf8(name));
+  if (py::isinstance<py::str>(name)) {
+    schema = directml::find_schema(utf8(name));
+    if (!schema) schema = directml::find_own(utf8(name));
+  }
   check_type(schema, "Operator: desc is ", text_of(desc), " (", type_name(desc),
-             "); it must be an operator descriptor of cudml.directml");
+             "); it must be an operator descriptor of cudml.directml or cudml.descriptors");
   return *schema;
 }
 
@@ -187,6 +191,8 @@ void DescriptorArena::fill(const Schema& schema, size_t index, py::handle desc, 
     case Kind::data_type: return put(place, enumerator(op, field, value, "TensorDataType"));
     case Kind::scalar: return put(place, scalar(op, desc));
     case Kind::activation: return put(place, activation(op, value));
+    case Kind::real: return put(place, real_number(op, field, value));
+    case Kind::own_activation: return put(place, own_activation(op, value));
   }
 }
 
@@ -195,24 +201,29 @@ const DML_OPERATOR_DESC* DescriptorArena::activation(const char* op, py::handle 
   check_type(is_a(object, "OperatorDesc"), op, ": FusedActivation is ", text_of(object), " (",
              type_name(object), "); it must be an activation descriptor or None");
   auto* fused = make<DML_OPERATOR_DESC>();
-  *fused = convert(object, op, "FusedActivation.");
+  const auto [schema, desc] = convert(object, op, "FusedActivation.");
+  *fused = {schema->type, desc};
   return fused;
 }
 
-DML_OPERATOR_DESC DescriptorArena::convert(py::handle desc, const char* op,
-                                           const std::string& prefix) {
+const Activation* DescriptorArena::own_activation(const char* op, py::handle object) {
+  auto* copy = make<Activation>();
+  *copy = bindings::activation(op, object);
+  return copy;
+}
+
+Described DescriptorArena::convert(py::handle desc, const char* op, const std::string& prefix) {
   const Schema& schema = schema_of(desc);
-  auto* memory = make<UINT64>(schema.size / sizeof(UINT64) + 1);
+  const size_t bytes = directml::offset_of(schema, schema.fields.size());
+  auto* memory = make<UINT64>(bytes / sizeof(UINT64) + 1);
   // An operator in an activation's place is refused by its type alone.
   const size_t fields = prefix.empty() || schema.use == Use::fusable ? schema.fields.size() : 0;
   for (size_t f = 0; f < fields; ++f)
     fill(schema, f, desc, reinterpret_cast<char*>(memory) + directml::offset_of(schema, f),
          op ? op : schema.name, prefix);
-  return {schema.type, memory};
+  return {&schema, memory};
 }
 
-DML_OPERATOR_DESC DescriptorArena::operator_desc(py::handle desc) {
-  return convert(desc, nullptr, "");
-}
+Described DescriptorArena::described(py::handle desc) { return convert(desc, nullptr, ""); }
 
 }  // namespace cudml::bindings

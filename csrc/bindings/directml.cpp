@@ -19,8 +19,10 @@ using directml::Lowered;
 std::shared_ptr<const Lowered> lower(const py::object& desc, const py::object& level) {
   const FloatState state;  // Python's numbers are rounded here
   DescriptorArena arena;
-  const DML_OPERATOR_DESC operator_desc = arena.operator_desc(desc);
-  return library::make_operator(operator_desc, DML_FEATURE_LEVEL(py::cast<int>(py::int_(level))));
+  const auto [schema, memory] = arena.described(desc);
+  if (schema->use == directml::Use::own) return library::make_operator(*schema, memory);
+  return library::make_operator({schema->type, memory},
+                                DML_FEATURE_LEVEL(py::cast<int>(py::int_(level))));
 }
 
 py::object compile(const std::shared_ptr<const Lowered>& lowered, const py::object& device) {

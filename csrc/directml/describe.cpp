@@ -16,6 +16,17 @@ const char* name_of(PoolKind kind) {
   return "";
 }
 
+const char* name_of(MvnGradKind kind) {
+  switch (kind) {
+    case MvnGradKind::whole: return "gradient of mean-variance normalization over axes ";
+    case MvnGradKind::sums: return "sums of the gradient of normalization over axes ";
+    case MvnGradKind::part: return "gradient of normalization with given statistics";
+  }
+  return "";
+}
+
+const char* name_of(bool value) { return value ? "true" : "false"; }
+
 const char* name_of(Border mode) {
   constexpr const char* kNames[] = {"constant", "edge", "reflection", "symmetric", "wrap"};
   return kNames[size_t(mode)];
@@ -26,8 +37,7 @@ void write(std::ostream& out, const PoolDesc& desc) {
       << ", strides " << desc.strides << ", start_padding " << desc.start_padding
       << ", end_padding " << desc.end_padding << ", dilations " << desc.dilations
       << ", output_sizes " << desc.output_sizes;
-  if (desc.kind == PoolKind::average)
-    out << ", include_padding " << (desc.include_padding ? "true" : "false");
+  if (desc.kind == PoolKind::average) out << ", include_padding " << name_of(desc.include_padding);
   if (desc.kind == PoolKind::lp) out << ", p " << desc.p;
 }
 
@@ -43,12 +53,46 @@ void write(std::ostream& out, const PadDesc& desc) {
     out << ' ' << "0123456789abcdef"[byte >> 4] << "0123456789abcdef"[byte & 15];
 }
 
+void write(std::ostream& out, const UnpoolDesc& desc) {
+  out << "max unpooling: output_sizes " << desc.output_sizes;
+}
+
+void write(std::ostream& out, const PadGradDesc& desc) {
+  out << "gradient for input_sizes " << desc.input_sizes << " of padding " << name_of(desc.mode)
+      << ": start_padding " << desc.start_padding << ", end_padding " << desc.end_padding;
+}
+
+void write_ending(std::ostream& out, double epsilon, const Activation& activation) {
+  out << "epsilon " << epsilon << ", activation " << find_activation(activation.kind)->name << '('
+      << activation.a << ", " << activation.b << ')';
+}
+
 void write(std::ostream& out, const MvnDesc& desc) {
   out << "mean-variance normalization over axes " << desc.axes << ": use_mean "
-      << (desc.use_mean ? "true" : "false") << ", use_variance "
-      << (desc.use_variance ? "true" : "false") << ", epsilon " << desc.epsilon << ", activation "
-      << find_activation(desc.activation.kind)->name << '(' << desc.activation.a << ", "
-      << desc.activation.b << ')';
+      << name_of(desc.use_mean) << ", use_variance " << name_of(desc.use_variance) << ", ";
+  write_ending(out, desc.epsilon, desc.activation);
+}
+
+void write(std::ostream& out, const MvnGradDesc& desc) {
+  out << name_of(desc.kind);
+  if (desc.kind != MvnGradKind::part) out << desc.axes;
+  out << ": ";
+  if (desc.kind == MvnGradKind::whole)
+    out << "use_mean " << name_of(desc.use_mean) << ", use_variance " << name_of(desc.use_variance)
+        << ", ";
+  write_ending(out, desc.epsilon, desc.activation);
+}
+
+void write(std::ostream& out, const StatisticsDesc& desc) {
+  out << "statistics of normalization over axes " << desc.axes << ": use_mean "
+      << name_of(desc.use_mean) << ", dtype " << cudml::name_of(desc.dtype);
+}
+
+void write(std::ostream& out, const MergeDesc&) { out << "merge of statistics"; }
+
+void write(std::ostream& out, const NormalizeDesc& desc) {
+  out << "normalization with given statistics: ";
+  write_ending(out, desc.epsilon, desc.activation);
 }
 
 }  // namespace

@@ -5,135 +5,12 @@
 #include <cstring>
 #include <string_view>
 
-#include "directml/schema.h"
+#include "directml/reader.h"
 #include "directml/tensor.h"
 #include "ops/activation.h"
 
 namespace cudml::directml {
 namespace {
-
-/// A descriptor struct read by the names of its fields.
-class Reader {
- public:
-  Reader(const Schema& schema, const void* desc) : schema_(schema), desc_(desc) {}
-
-  const Schema& schema() const { return schema_; }
-  bool has(std::string_view name) const { return find(name) != schema_.fields.size(); }
-
-  template <class T>
-  T get(size_t index) const {
-    T value;
-    std::memcpy(&value, static_cast<const char*>(desc_) + offset_of(schema_, index), sizeof(T));
-    return value;
-  }
-  template <class T>
-  T get(std::string_view name) const {
-    return get<T>(find(name));
-  }
-  /// A BOOL, or `absent` where this version of the operator has no such field.
-  bool flag(std::string_view name, bool absent) const {
-    return has(name) ? get<BOOL>(name) != FALSE : absent;
-  }
-
- private:
-  size_t find(std::string_view name) const {
-    size_t f = 0;
-    while (f < schema_.fields.size() && schema_.fields[f].name != name) ++f;
-    return f;
-  }
-
-  const Schema& schema_;
-  const void* desc_;
-};
-
-/// `count` entries of an array field; one of `absent` each where this version has no such field.
-Dims entries(const Reader& reader, const char* name, UINT count, int64_t absent = 1) {
-  if (!reader.has(name)) return Dims::filled(int(count), absent);
-  const UINT* values = reader.get<const UINT*>(name);
-  check(values || count == 0, reader.schema().name, ": ", name, " is null; it must point to ",
-        count, count == 1 ? " entry" : " entries");
-  Dims dims;
-  for (UINT i = 0; i < count; ++i) dims.push_back(values[i]);
-  return dims;
-}
-
-const Tensor* find_tensor(const Lowered& lowered, std::string_view field) {
-  for (const Tensor& tensor : lowered.tensors)
-    if (tensor.field == field) return tensor.present ? &tensor : nullptr;
-  return nullptr;
-}
-
-const TensorDesc* find(const Lowered& lowered, std::string_view field) {
-  const Tensor* tensor = find_tensor(lowered, field);
-  return tensor ? &tensor->desc : nullptr;
-}
-
-/// All tensors agree in rank, and in type where they are no indices.
-void check_agreement(const Lowered& lowered) {
-  const Tensor& first = lowered.tensors.front();
-  for (const Tensor& tensor : lowered.tensors) {
-    if (!tensor.present) continue;
-    check_type(tensor.desc.dtype == first.desc.dtype ||
-                   std::string_view(tensor.field) == "OutputIndicesTensor",
-               lowered.op, ": ", tensor.field, ".DataType is ", type_name(tensor.desc.dtype),
-               "; it must be ", type_name(first.desc.dtype), " like that of ", first.field);
-    check(tensor.desc.rank() == first.desc.rank(), lowered.op, ": ", tensor.field,
-          ".DimensionCount is ", tensor.desc.rank(), "; it must be ", first.desc.rank(),
-          " like that of ", first.field);
-  }
-}
-
-std::vector<Tensor> read_tensors(const Reader& reader, DML_FEATURE_LEVEL level) {
-  const Schema& schema = reader.schema();
-  const Support& support = support_at(schema.type, level);
-  std::vector<Tensor> tensors;
-  for (size_t f = 0; f < schema.fields.size(); ++f) {
-    const Field& field = schema.fields[f];
-    if (!is_tensor(field.kind)) continue;
-    Tensor tensor{field.name, is_output(field.kind), false, {}};
-    const auto* pointer = reader.get<const DML_TENSOR_DESC*>(f);
-    tensor.present = !is_optional(field.kind) || is_present(pointer);
-    const TypeSet types = field.kind == Kind::optional_output ? support.index_types : support.types;
-    if (tensor.present) {
-      tensor.desc = check_tensor({schema.name, field.name, level, support.min_rank,
-                                  support.max_rank, types, tensor.is_output},
-                                 pointer);
-      const auto& buffer = *static_cast<const DML_BUFFER_TENSOR_DESC*>(pointer->Desc);
-      tensor.is_owned = (buffer.Flags & DML_TENSOR_FLAG_OWNED_BY_DML) != 0;
-      tensor.total_bytes = buffer.TotalTensorSizeInBytes;
-    }
-    tensors.push_back(tensor);
-  }
-  return tensors;
-}
-
-/// Sizes beyond batch and channel.
-Dims spatial(const Dims& sizes) {
-  Dims result;
-  for (int d = 2; d < sizes.rank; ++d) result.push_back(sizes[d]);
-  return result;
-}
-
-PoolDesc read_pool(const Reader& reader, PoolKind kind, const TensorDesc& x, const TensorDesc& y) {
-  const char* op = reader.schema().name;
-  const UINT count = reader.get<UINT>("DimensionCount");
-  check(count == UINT(x.rank()) - 2, op, ": DimensionCount is ", count, "; it must be ",
-        x.rank() - 2, ", the tensors' DimensionCount less 2");
-  PoolDesc desc;
-  desc.op = op;
-  desc.kind = kind;
-  for (UINT i = 0; i < count; ++i) desc.axes.push_back(i + 2);
-  desc.strides = entries(reader, "Strides", count);
-  desc.window_size = entries(reader, "WindowSize", count);
-  desc.start_padding = entries(reader, "StartPadding", count);
-  desc.end_padding = entries(reader, "EndPadding", count);
-  desc.dilations = entries(reader, "Dilations", count);
-  desc.output_rule = OutputRule::given;
-  desc.output_sizes = spatial(y.sizes);
-  desc.include_padding = reader.flag("IncludePadding", false);
-  if (reader.has("P")) desc.p = reader.get<UINT>("P");
-  return desc;
-}
 
 void lower_pool(const Reader& reader, PoolKind kind, Lowered& lowered) {
   const TensorDesc &x = *find(lowered, "InputTensor"), &y = *find(lowered, "OutputTensor");
@@ -150,20 +27,7 @@ void lower_pool_grad(const Reader& reader, PoolKind kind, Lowered& lowered) {
   desc.input_sizes = result.sizes;
   lowered.plan = make_plan(desc, find(lowered, "InputTensor"), grad, result);
   lowered.desc = desc;
-}
-
-Border read_mode(const Reader& reader, DML_FEATURE_LEVEL level) {
-  const char* op = reader.schema().name;
-  const auto mode = unsigned(reader.get<UINT>("PaddingMode"));
-  check(mode <= DML_PADDING_MODE_WRAP, op, ": PaddingMode is ", mode,
-        "; it must be 0 (CONSTANT), 1 (EDGE), 2 (REFLECTION), 3 (SYMMETRIC) or 4 (WRAP)");
-  check(mode != DML_PADDING_MODE_SYMMETRIC || level >= DML_FEATURE_LEVEL_3_0, op,
-        ": PaddingMode is 3 (SYMMETRIC); it is permitted from feature level 3_0 on, not at ",
-        name_of(level));
-  check(mode != DML_PADDING_MODE_WRAP || level >= DML_FEATURE_LEVEL_6_4, op,
-        ": PaddingMode is 4 (WRAP); it is permitted from feature level 6_4 on, not at ",
-        name_of(level));
-  return Border(mode);
+  set_operands(lowered, {"InputTensor", "InputGradientTensor"});
 }
 
 /// PADDING1's constant: the low bytes of the union, as many as an element has (D-PAD-6).
@@ -186,9 +50,7 @@ void check_value_type(const Reader& reader, Dtype dtype) {
 void lower_padding(const Reader& reader, DML_FEATURE_LEVEL level, Lowered& lowered) {
   const char* op = reader.schema().name;
   const TensorDesc &x = *find(lowered, "InputTensor"), &y = *find(lowered, "OutputTensor");
-  const UINT count = reader.get<UINT>("DimensionCount");
-  check(count == UINT(x.rank()), op, ": DimensionCount is ", count, "; it must be ", x.rank(),
-        ", the tensors' DimensionCount");
+  const UINT count = dimension_count(reader, x.rank());
   PadDesc desc;
   desc.op = op;
   desc.start_padding = entries(reader, "StartPadding", count);
@@ -255,15 +117,6 @@ Activation read_activation(const Reader& host, DML_FEATURE_LEVEL level) {
   return activation;
 }
 
-Dims read_axes(const Reader& reader, int rank) {
-  if (reader.has("CrossChannel"))
-    return reader.flag("CrossChannel", false) ? Dims{1, 2, 3} : Dims{2, 3};
-  const UINT count = reader.get<UINT>("AxisCount");
-  check(count <= UINT(rank), reader.schema().name, ": AxisCount is ", count,
-        "; it must be between 0 and ", rank, ", the tensors' DimensionCount");
-  return entries(reader, "Axes", count);
-}
-
 void lower_mvn(const Reader& reader, DML_FEATURE_LEVEL level, Lowered& lowered) {
   const TensorDesc &x = *find(lowered, "InputTensor"), &y = *find(lowered, "OutputTensor");
   MvnDesc desc;
@@ -318,7 +171,12 @@ Lowered lower(const DML_OPERATOR_DESC& desc, DML_FEATURE_LEVEL level) {
   check(desc.Desc, schema->name, ": Desc is null; it must point to a DML_", schema->name,
         "_OPERATOR_DESC");
   const Reader reader(*schema, desc.Desc);
-  Lowered lowered{schema->name, read_tensors(reader, level), {}, {}};
+  const Support& support = support_at(schema->type, level);
+  Lowered lowered{schema->name,
+                  read_tensors(reader, {level, support.min_rank, support.max_rank, support.types,
+                                        support.index_types}),
+                  {},
+                  {}};
   check_agreement(lowered);
   lower_family(reader, level, lowered);
   return lowered;

@@ -10,7 +10,11 @@
 
 namespace cudml::directml {
 
-using CanonicalDesc = std::variant<PoolDesc, PoolGradDesc, PadDesc, MvnDesc>;
+/// The merge of statistics, which its tensors say all about.
+struct MergeDesc {};
+
+using CanonicalDesc = std::variant<PoolDesc, PoolGradDesc, UnpoolDesc, PadDesc, PadGradDesc,
+                                   MvnDesc, MvnGradDesc, StatisticsDesc, MergeDesc, NormalizeDesc>;
 
 /// One tensor field of the descriptor; `desc` says nothing where it is absent.
 struct Tensor {
@@ -19,10 +23,11 @@ struct Tensor {
   TensorDesc desc;
   bool is_owned = false;     // OWNED_BY_DML
   uint64_t total_bytes = 0;  // TotalTensorSizeInBytes
+  int operand = 0;           // which of the plan's inputs or outputs it is
 };
 
 struct Lowered {
-  const char* op;               // the middle of the struct's name, "MAX_POOLING2"
+  const char* op;               // the middle of the struct's name, "MAX_POOLING2", or a function's
   std::vector<Tensor> tensors;  // in the descriptor's order, absent optional ones included
   CanonicalDesc desc;
   Plan plan;

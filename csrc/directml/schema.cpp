@@ -233,13 +233,21 @@ constexpr struct {
   DML_TENSOR_DATA_TYPE type;
   const char* name;
 } kTypeNames[] = {
-    {DML_TENSOR_DATA_TYPE_FLOAT32, "FLOAT32"}, {DML_TENSOR_DATA_TYPE_FLOAT16, "FLOAT16"},
-    {DML_TENSOR_DATA_TYPE_FLOAT64, "FLOAT64"}, {DML_TENSOR_DATA_TYPE_INT64, "INT64"},
-    {DML_TENSOR_DATA_TYPE_INT32, "INT32"},     {DML_TENSOR_DATA_TYPE_INT16, "INT16"},
-    {DML_TENSOR_DATA_TYPE_INT8, "INT8"},       {DML_TENSOR_DATA_TYPE_UINT64, "UINT64"},
-    {DML_TENSOR_DATA_TYPE_UINT32, "UINT32"},   {DML_TENSOR_DATA_TYPE_UINT16, "UINT16"},
-    {DML_TENSOR_DATA_TYPE_UINT8, "UINT8"},     {DML_TENSOR_DATA_TYPE_UINT4, "UINT4"},
-    {DML_TENSOR_DATA_TYPE_INT4, "INT4"},       {DML_TENSOR_DATA_TYPE_UNKNOWN, "UNKNOWN"},
+    {DML_TENSOR_DATA_TYPE_FLOAT32, "FLOAT32"},
+    {DML_TENSOR_DATA_TYPE_FLOAT16, "FLOAT16"},
+    {DML_TENSOR_DATA_TYPE_FLOAT64, "FLOAT64"},
+    {DML_TENSOR_DATA_TYPE_INT64, "INT64"},
+    {DML_TENSOR_DATA_TYPE_INT32, "INT32"},
+    {DML_TENSOR_DATA_TYPE_INT16, "INT16"},
+    {DML_TENSOR_DATA_TYPE_INT8, "INT8"},
+    {DML_TENSOR_DATA_TYPE_UINT64, "UINT64"},
+    {DML_TENSOR_DATA_TYPE_UINT32, "UINT32"},
+    {DML_TENSOR_DATA_TYPE_UINT16, "UINT16"},
+    {DML_TENSOR_DATA_TYPE_UINT8, "UINT8"},
+    {DML_TENSOR_DATA_TYPE_UINT4, "UINT4"},
+    {DML_TENSOR_DATA_TYPE_INT4, "INT4"},
+    {DML_TENSOR_DATA_TYPE_UNKNOWN, "UNKNOWN"},
+    {kBfloat16, "BFLOAT16"},
 };
 
 constexpr struct {
@@ -272,7 +280,8 @@ constexpr size_t size_of(Kind kind) {
     case number:
     case mode:
     case data_type: return 4;
-    case scalar: return 8;
+    case scalar:
+    case real: return 8;
     default: return sizeof(void*);
   }
 }
@@ -312,6 +321,8 @@ const Schema* find_schema(std::string_view name) {
 }
 
 std::span<const Schema> schemas() { return kSchemas; }
+
+TypeSet all_types() { return kAllTypes | set_of(kBfloat16); }
 
 const Support& support_at(DML_OPERATOR_TYPE type, DML_FEATURE_LEVEL level) {
   return *std::find_if(std::begin(kSupport), std::end(kSupport),

@@ -27,6 +27,8 @@ enum class Kind : uint8_t {
   data_type,        // DML_TENSOR_DATA_TYPE
   scalar,           // DML_SCALAR_UNION
   activation,       // const DML_OPERATOR_DESC*, optional
+  real,             // double, in the library's own descriptions alone, as is what follows
+  own_activation,   // const Activation*, optional
 };
 
 struct Field {
@@ -44,17 +46,18 @@ constexpr bool is_optional(Kind kind) {
 }
 
 enum class Use : uint8_t {
-  host,        // an operator of its own
-  fusable,     // only as FusedActivation
-  not_fusable  // known by name, always refused
+  host,         // an operator of its own
+  fusable,      // only as FusedActivation
+  not_fusable,  // known by name, always refused
+  own           // a description of the library's own: own.h
 };
 
 struct Schema {
   DML_OPERATOR_TYPE type;
-  const char* name;         // the middle of the struct's name
+  const char* name;         // the middle of the struct's name; of an own one the function's
   DML_FEATURE_LEVEL since;  // the level that introduced a host
   Use use;
-  size_t size;  // of the struct, in bytes
+  size_t size;  // of the struct, in bytes; 0 where there is none
   std::span<const Field> fields;
   ActivationKind activation = ActivationKind::identity;  // of a fusable one
 };
@@ -68,8 +71,14 @@ const Schema* find_schema(DML_OPERATOR_TYPE type);
 const Schema* find_schema(std::string_view name);
 std::span<const Schema> schemas();
 
+/// bfloat16, which DirectML has no number for: for the library's own descriptions alone.
+inline constexpr auto kBfloat16 = DML_TENSOR_DATA_TYPE(31);
+
 /// A set of element types: bit n stands for the type of value n.
 using TypeSet = uint32_t;
+
+/// Every type that this library has.
+TypeSet all_types();
 
 /// Tensors that an operator takes from `level` on.
 struct Support {

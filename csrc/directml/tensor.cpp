@@ -29,7 +29,7 @@ constexpr struct {
     {DML_TENSOR_DATA_TYPE_UINT16, Dtype::uint16},   {DML_TENSOR_DATA_TYPE_UINT32, Dtype::uint32},
     {DML_TENSOR_DATA_TYPE_UINT64, Dtype::uint64},   {DML_TENSOR_DATA_TYPE_INT8, Dtype::int8},
     {DML_TENSOR_DATA_TYPE_INT16, Dtype::int16},     {DML_TENSOR_DATA_TYPE_INT32, Dtype::int32},
-    {DML_TENSOR_DATA_TYPE_INT64, Dtype::int64},
+    {DML_TENSOR_DATA_TYPE_INT64, Dtype::int64},     {kBfloat16, Dtype::bfloat16},
 };
 
 /// Nothing for UNKNOWN and the 4-bit types, which no operator here takes.
@@ -42,6 +42,11 @@ std::optional<Dtype> dtype_of_value(DML_TENSOR_DATA_TYPE type) {
 template <class... Parts>
 void require(bool ok, const TensorRule& rule, const Parts&... parts) {
   check(ok, rule.op, ": ", rule.field, parts...);
+}
+
+/// What a rule that depends on the level is introduced by.
+std::string at_level(const TensorRule& rule) {
+  return rule.level ? join("at feature level ", name_of(*rule.level), ' ') : "";
 }
 
 const DML_BUFFER_TENSOR_DESC& buffer_of(const TensorRule& rule, const DML_TENSOR_DESC* tensor) {
@@ -59,8 +64,7 @@ void check_type_and_flags(const TensorRule& rule, const DML_BUFFER_TENSOR_DESC& 
           name ? name : std::to_string(int(buffer.DataType)), "; it must be one of ",
           names_of(rule.types));
   check_type(rule.types >> buffer.DataType & 1, rule.op, ": ", rule.field, ".DataType is ", name,
-             "; at feature level ", name_of(rule.level), " it must be one of ",
-             names_of(rule.types));
+             "; ", at_level(rule), "it must be one of ", names_of(rule.types));
   const unsigned flags = unsigned(buffer.Flags);
   require(flags <= DML_TENSOR_FLAG_OWNED_BY_DML, rule, ".Flags is ", flags,
           "; it must be 0 (NONE) or 1 (OWNED_BY_DML)");
@@ -70,8 +74,7 @@ void check_type_and_flags(const TensorRule& rule, const DML_BUFFER_TENSOR_DESC& 
 
 void check_sizes(const TensorRule& rule, const DML_BUFFER_TENSOR_DESC& buffer) {
   require(buffer.DimensionCount >= rule.min_rank && buffer.DimensionCount <= rule.max_rank, rule,
-          ".DimensionCount is ", buffer.DimensionCount, "; at feature level ", name_of(rule.level),
-          " it must be ",
+          ".DimensionCount is ", buffer.DimensionCount, "; ", at_level(rule), "it must be ",
           rule.min_rank == rule.max_rank ? join(rule.min_rank)
                                          : join("between ", rule.min_rank, " and ", rule.max_rank));
   require(buffer.Sizes != nullptr, rule, ".Sizes is null; it must point to ", buffer.DimensionCount,

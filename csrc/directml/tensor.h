@@ -1,6 +1,8 @@
 // A DML_TENSOR_DESC on its own: its checks, and the canonical TensorDesc it stands for.
 #pragma once
 
+#include <optional>
+
 #include "core/tensor.h"
 #include "directml/schema.h"
 
@@ -10,7 +12,7 @@ namespace cudml::directml {
 struct TensorRule {
   const char* op;
   const char* field;
-  DML_FEATURE_LEVEL level;
+  std::optional<DML_FEATURE_LEVEL> level;  // none: the library's own rule
   UINT min_rank, max_rank;
   TypeSet types;
   bool is_output;

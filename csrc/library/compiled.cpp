@@ -146,25 +146,21 @@ std::string Compiled::explained() const {
 }
 
 Operands Compiled::operands_of(const void* const* inputs, void* const* outputs) const {
-  Operands o;
-  o.inputs[0] = inputs[0];
-  for (size_t i = 0; i < outputs_.size(); ++i) o.outputs[i] = outputs[i];
-  if (const auto* plan = std::get_if<PoolGradPlan>(&lowered_->plan)) {
-    o.inputs[1] = inputs[inputs_.size() - 1];
-    if (plan->forward.kind != PoolKind::max) o.inputs[0] = nullptr;
-  } else if (const auto* plan = std::get_if<MvnPlan>(&lowered_->plan)) {
-    if (plan->has_scale) o.inputs[1] = inputs[1];
-    if (plan->has_bias) o.inputs[2] = inputs[inputs_.size() - 1];
-  }
-  return o;
+  Operands operands;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    operands.inputs[inputs_[i].tensor->operand] = inputs[i];
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    operands.outputs[outputs_[o].tensor->operand] = outputs[o];
+  return operands;
 }
 
 bool Compiled::are_apart(const void* const* inputs, void* const* outputs) const {
   for (size_t o = 0; o < outputs_.size(); ++o) {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (!are_apart_in_range(outputs_[o], outputs[o], inputs_[i], inputs[i])) return false;
-    if (o > 0 && !are_apart_in_range(outputs_[o], outputs[o], outputs_[0], outputs[0]))
-      return false;
+    for (size_t other = 0; other < o; ++other)
+      if (!are_apart_in_range(outputs_[o], outputs[o], outputs_[other], outputs[other]))
+        return false;
   }
   return true;
 }
@@ -189,9 +185,9 @@ void Compiled::check_overlap(const Arguments& a) const {
       if (!(may_be_in_place() && i == 0 && is_alias(y, x)))
         check_no_overlap(op(), field, y, inputs_[i].tensor->field, x);
     }
-    if (o > 0)
-      check_no_overlap(op(), field, y, outputs_[0].tensor->field,
-                       view_at(outputs_[0], a.outputs[0]));
+    for (size_t other = 0; other < o; ++other)
+      check_no_overlap(op(), field, y, outputs_[other].tensor->field,
+                       view_at(outputs_[other], a.outputs[other]));
   }
 }
 

@@ -61,7 +61,10 @@ class Compiled {
   bool are_apart(const void* const* inputs, void* const* outputs) const;
 
   /// The first output of a normalization may be its input.
-  bool may_be_in_place() const { return std::holds_alternative<MvnDesc>(lowered_->desc); }
+  bool may_be_in_place() const {
+    return std::holds_alternative<MvnDesc>(lowered_->desc) ||
+           std::holds_alternative<NormalizeDesc>(lowered_->desc);
+  }
 
   /// The work on operands that are checked, with the caller's workspace or, where it is null, the
   /// operator's own.

@@ -11,4 +11,9 @@ std::shared_ptr<const Operator> make_operator(const DML_OPERATOR_DESC& desc,
   return std::make_shared<const Operator>(directml::lower(desc, level));
 }
 
+std::shared_ptr<const Operator> make_operator(const directml::Schema& own, const void* desc) {
+  const FloatState state;
+  return std::make_shared<const Operator>(directml::lower_own(own, desc));
+}
+
 }  // namespace cudml::library

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "directml/lower.h"
+#include "directml/own.h"
 
 namespace cudml::library {
 
@@ -13,5 +13,8 @@ using Operator = directml::Lowered;
 /// Throws what `directml::lower` throws. Nothing of the descriptor is kept.
 std::shared_ptr<const Operator> make_operator(const DML_OPERATOR_DESC& desc,
                                               DML_FEATURE_LEVEL level = DML_FEATURE_LEVEL_6_4);
+
+/// The same of a description of the library's own, which lies as its schema says.
+std::shared_ptr<const Operator> make_operator(const directml::Schema& own, const void* desc);
 
 }  // namespace cudml::library

@@ -2,11 +2,12 @@
 
 The operators are functions of this module and take arrays where they lie: NumPy's, or those
 of any library with DLPack or the CUDA array interface. `cudml.directml` and `cudml.Operator` follow
-DirectML's own path with versioned descriptors; `cudml.reference` states every operator in NumPy;
+DirectML's own path with versioned descriptors, and `cudml.descriptors` describes the functions that
+DirectML does not have; `cudml.reference` states every operator in NumPy;
 `explain` says which kernel a call would run on.
 """
 
-from cudml import directml
+from cudml import descriptors, directml
 from cudml._cache import CacheInfo, cache_info, clear_cache
 from cudml._errors import CudaError
 from cudml._explain import Explanation, Kernel, explain, kernels
@@ -45,6 +46,7 @@ __all__ = [
     "average_pooling_grad",
     "cache_info",
     "clear_cache",
+    "descriptors",
     "directml",
     "explain",
     "get_num_threads",

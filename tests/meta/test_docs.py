@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cudml
-from cudml import bounds, directml, reference
+from cudml import bounds, descriptors, directml, reference
 from folders import ROOT
 
 DOCUMENTS = [
@@ -41,7 +41,9 @@ OPERATORS = [
 
 def _public() -> dict[str, Any]:
     found = {name: getattr(cudml, name) for name in cudml.__all__}
-    found |= {f"directml.{name}": getattr(directml, name) for name in directml.__all__}
+    for module in (directml, descriptors):
+        short = module.__name__.removeprefix("cudml.")
+        found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     return {
         name: thing
         for name, thing in found.items()
@@ -76,7 +78,8 @@ def test_operator_docstring_has_every_section(name: str) -> None:
 
 def _run_examples(thing: Any, name: str, recurse: bool) -> int:
     """How many examples there are; each does what it says."""
-    names = {"cudml": cudml, "np": np, "directml": directml, **vars(directml)}
+    names = {"cudml": cudml, "np": np, "directml": directml}
+    names |= vars(directml) | vars(descriptors)
     finder = doctest.DocTestFinder(recurse=recurse)
     tests = [test for test in finder.find(thing, name, globs=names) if test.examples]
     for test in tests:
@@ -99,9 +102,24 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert _run_examples(thing, name, recurse=True) == 1 + len(methods)
 
 
-@pytest.mark.parametrize("module", [cudml, directml, reference, bounds], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [cudml, directml, descriptors, reference, bounds], ids=lambda m: m.__name__
+)
 def test_examples_of_modules_run(module: Any) -> None:
-    assert _run_examples(module, module.__name__, recurse=False) == (module is directml)
+    with_examples = module in (directml, descriptors)
+    assert _run_examples(module, module.__name__, recurse=False) == with_examples
+
+
+@pytest.mark.parametrize("name", descriptors.__all__)
+def test_own_description_names_its_function_and_fields(name: str) -> None:
+    kind = getattr(descriptors, name)
+    doc = inspect.getdoc(kind) or ""
+    assert doc.startswith(f"`cudml.{kind._dml_name}`")
+    assert "".join(word.capitalize() for word in kind._dml_name.split("_")) + "Desc" == name
+    for section in ("Parameters", "Raises", "Examples"):
+        assert re.search(rf"^{section}\n-+$", doc, re.MULTILINE), section
+    for field in dataclasses.fields(kind):
+        assert re.search(rf"^(\w+, )*{field.name}(, \w+)* : ", doc, re.MULTILINE), field.name
 
 
 @pytest.mark.parametrize("name", [n for n in directml.__all__ if n.endswith("OperatorDesc")])

@@ -21,9 +21,11 @@ class Operator:
     Parameters
     ----------
     desc : OperatorDesc
-        An operator descriptor of `cudml.directml`, such as `MaxPooling2OperatorDesc`.
+        An operator descriptor of `cudml.directml`, such as `MaxPooling2OperatorDesc`, or a
+        description of `cudml.descriptors`.
     feature_level : FeatureLevel or str
-        The level whose restrictions hold, such as ``"5_0"``. Kernels do not depend on it.
+        The level whose restrictions hold, such as ``"5_0"``. Kernels do not depend on it, nor do
+        the descriptions of `cudml.descriptors`.
 
     Raises
     ------
@@ -58,7 +60,7 @@ end_padding {0,0}, dilations {1,1}, output_sizes {1,1}, p 2
         if not isinstance(desc, OperatorDesc):
             raise TypeError(
                 f"Operator: desc is {shown(desc)} ({kind_of(desc)}); "
-                "it must be an operator descriptor of cudml.directml"
+                "it must be an operator descriptor of cudml.directml or cudml.descriptors"
             )
         self.feature_level: FeatureLevel = enumerator(
             FeatureLevel, feature_level, "Operator: feature_level", "FL_"

@@ -23,7 +23,7 @@ class _Enum(IntEnum):
 
 
 class TensorDataType(_Enum):
-    """Element types, `DML_TENSOR_DATA_TYPE`.
+    """Element types, `DML_TENSOR_DATA_TYPE`, and BFLOAT16 for `cudml.descriptors`.
 
     Examples
     --------
@@ -45,6 +45,9 @@ class TensorDataType(_Enum):
     INT64 = 11
     UINT4 = 12
     INT4 = 13
+    BFLOAT16 = (
+        31  # none of DirectML's: its descriptors refuse it, those of cudml.descriptors do not
+    )
 
 
 class PaddingMode(_Enum):
@@ -92,7 +95,7 @@ class FeatureLevel(_Enum):
 # The names that stand for members, and nothing else: a misspelt one is an error of the types.
 DataTypeName: TypeAlias = Literal[
     "FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64",
-    "UINT64", "INT64", "UINT4", "INT4", "UNKNOWN",
+    "UINT64", "INT64", "UINT4", "INT4", "BFLOAT16", "UNKNOWN",
 ]  # fmt: skip
 PaddingModeName: TypeAlias = Literal["CONSTANT", "EDGE", "REFLECTION", "SYMMETRIC", "WRAP"]
 FeatureLevelName: TypeAlias = Literal[

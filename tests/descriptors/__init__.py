@@ -1,0 +1,1 @@
+"""The descriptions of the functions that DirectML does not have: python/cudml/descriptors."""
