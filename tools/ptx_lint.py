@@ -32,7 +32,7 @@ ALLOWED = [
         "CUDA's erfc, log1p and tanh of double: the start of a quotient that Newton steps correct",
     ),
     Allowed(
-        r"pass_valueId",
+        r"pass_values?Id",
         r"rcp\.approx\.ftz\.f64",
         "CUDA's erfc of double, for the slope of GELU: the start of a quotient, likewise",
     ),
