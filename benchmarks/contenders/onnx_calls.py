@@ -12,12 +12,13 @@ from arrays import Arrays
 from cases import AVERAGE, GRADIENTS, LP, MAX, MVN, PAD, UNPOOL
 from onnx import TensorProto, helper, numpy_helper
 
-from . import Call
+from . import AbsentError, Call
 from .onnx_grads import grad_ways, saved
 from .onnx_norms import norm_ways
 from .onnx_parts import Part, Parts
 
 _MODES = {"constant": "constant", "edge": "edge", "reflection": "reflect"}
+_UNKNOWN = ("No Op registered", "not a registered function")
 _TYPES = {
     "float16": TensorProto.FLOAT16,
     "float32": TensorProto.FLOAT,
@@ -72,7 +73,12 @@ def _call(
     threads: int,
     spins: bool,
 ) -> Call:
-    session = _session(_model(parts, inputs, outputs), threads, spins)
+    try:
+        session = _session(_model(parts, inputs, outputs), threads, spins)
+    except Exception as error:
+        if any(said in str(error) for said in _UNKNOWN):
+            raise AbsentError(f"this build does not have {parts.nodes[-1].op}") from error
+        raise
     binding = session.io_binding()
     for name, a in inputs.items():
         if name in parts.used():
