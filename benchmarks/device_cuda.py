@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._functorch.config as functorch
 import verify
 from arrays import Arrays, numpy_arrays
+from cases import GRADIENTS
 from contenders import COMPILED, Contender, Field, Ways, cudml_calls, numpy_calls, torch_calls
 from device_time import event_clock, sets_for
 from measure import Call
@@ -31,6 +33,7 @@ class Cuda:
     def __init__(self, peers: list[str]) -> None:
         self._peers = peers
         torch.set_grad_enabled(False)
+        functorch.donated_buffer = False  # a gradient timed alone goes through its graph again
         logging.getLogger("torch").setLevel(logging.CRITICAL)  # what is refused stands in a row
         self._sets: list[Arrays] = []
         self._calls: dict[tuple[str, str], list[Call]] = {}
@@ -121,7 +124,12 @@ def _field(arrays: Arrays, peers: list[str]) -> Field:
 
 
 def _compiled(arrays: Arrays) -> Ways:
-    """Of the ways that allocate their results: a compiled function writes its own anyway."""
+    """Of the ways that allocate their results: a compiled function writes its own anyway. Of
+    gradients the forward functions are compiled, and with them what autograd makes of them."""
+    if arrays.problem.case.op in GRADIENTS:
+        from contenders.torch_grads import by_autograd
+
+        return by_autograd(arrays, partial(torch.compile, dynamic=False))
     ways = torch_calls.ways(arrays)
     plain = {name: call for name, call in ways.items() if not name.endswith("=")}
     return {name: torch.compile(call, dynamic=False) for name, call in plain.items()}

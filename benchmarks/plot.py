@@ -117,6 +117,8 @@ def _panel(ax: Any, lines: list[dict[str, Any]], height: int) -> dict[str, Any]:
 def _short(label: str) -> str:
     """Without the family where the operator's own name says it."""
     family, what = label.split(": ", 1)
+    if family == FAMILIES["step"]:
+        return what
     return what if family.split()[0].lower() in what.lower() or "Norm" in what else label
 
 

@@ -23,6 +23,19 @@ Forward = Callable[..., torch.Tensor]  # of x, and of scale and bias where there
 
 
 def ways(arrays: Arrays) -> Ways:
+    case, found = arrays.problem.case, by_autograd(arrays)
+    direct: dict[str, Callable[[Arrays], Ways]] = {
+        MAX_GRAD: _direct_max,
+        AVERAGE_GRAD: _direct_average,
+        PAD_GRAD: _direct_padding,
+        MVN_GRAD: direct_norms,
+    }
+    make = None if case.step else direct.get(case.op)
+    return {**(make(arrays) if make else {}), **found}
+
+
+def by_autograd(arrays: Arrays, made: Callable[[Forward], Forward] = lambda f: f) -> Ways:
+    """Through the forward functions, or through what is made of them."""
     forwards: dict[str, Callable[[Arrays], dict[str, Forward]]] = {
         MAX_GRAD: _pooling,
         AVERAGE_GRAD: _pooling,
@@ -31,17 +44,9 @@ def ways(arrays: Arrays) -> Ways:
         MVN_GRAD: norms,
     }
     case = arrays.problem.case
-    by_autograd = forwards[case.op](arrays)
-    if case.step:
-        return {f"{name}, autograd": _step(arrays, f) for name, f in by_autograd.items()}
-    direct: dict[str, Callable[[Arrays], Ways]] = {
-        MAX_GRAD: _direct_max,
-        AVERAGE_GRAD: _direct_average,
-        PAD_GRAD: _direct_padding,
-        MVN_GRAD: direct_norms,
-    }
-    found = direct[case.op](arrays) if case.op in direct else {}
-    return found | {f"{name}, autograd": _backward(arrays, f) for name, f in by_autograd.items()}
+    take = _step if case.step else _backward
+    functions = forwards[case.op](arrays)
+    return {f"{name}, autograd": take(arrays, made(f)) for name, f in functions.items()}
 
 
 def _leaves(arrays: Arrays) -> list[torch.Tensor]:
