@@ -39,6 +39,25 @@ SMALL = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("52 LayerNorm grad, 8192x768, float32 C", 4 * (3 * 8192 * 768 + 2 * 8192 + 3 * 768)),
+        ("59 RMSNorm + grad, 8192x4096, bfloat16 C", 2 * (5 * 2**25 + 3 * 4096) + 2 * 4 * 8192),
+        (
+            "69 InstanceNorm+LReLU + grad, 2x32x96x96x96, float16 C",
+            2 * (5 * 64 * 96**3 + 6 * 32) + 4 * 4 * 64,
+        ),
+        ("73 max 2x2/2 + grad, 32x64x224x224, float32 C", 4 * 2048 * (3 * 224**2 + 2 * 112**2)),
+        ("79 L2 grad global, 32x512x30x40, float16 C", 2 * 32 * 512 * (2 * 1200 + 2)),
+        ("82 unpool+uint32 2x2/2, 16x64x256x256, float16 C", 2**10 * (2 * 2**16 + 6 * 2**14)),
+    ],
+)
+def test_compulsory_bytes(name: str, size: int) -> None:
+    (problem,) = (p for p in problems.problems() if p.name == name)
+    assert problem.bytes == size
+
+
 def smaller(name: str) -> Problem:
     (problem,) = (p for p in problems.problems() if p.name == name)
     return dataclasses.replace(problem, shape=SMALL[name])
