@@ -7,7 +7,7 @@
 
 #include "directml/reader.h"
 #include "directml/tensor.h"
-#include "ops/activation.h"
+#include "directml/training.h"
 
 namespace cudml::directml {
 namespace {
@@ -83,40 +83,6 @@ void check_scale_and_bias(const Reader& reader, DML_FEATURE_LEVEL level, const L
             " like that of InputTensor");
 }
 
-std::string fusable_names() {
-  std::string names;
-  for (const Schema& schema : schemas())
-    if (schema.use == Use::fusable) names += (names.empty() ? "" : ", ") + std::string(schema.name);
-  return names;
-}
-
-Activation read_activation(const Reader& host, DML_FEATURE_LEVEL level) {
-  const char* op = host.schema().name;
-  const auto* fused = host.get<const DML_OPERATOR_DESC*>("FusedActivation");
-  if (!fused) return {};
-  const Schema* schema = find_schema(fused->Type);
-  check(schema && schema->use == Use::fusable, op, ": FusedActivation is ",
-        schema ? schema->name : "of type " + std::to_string(int(fused->Type)),
-        "; it must be one of ", fusable_names());
-  const auto since = DML_FEATURE_LEVEL(find_activation(schema->activation)->first_level);
-  check(since <= level, op, ": FusedActivation is ", schema->name,
-        "; it is permitted from feature level ", name_of(since), " on, not at ", name_of(level));
-  check(fused->Desc, op, ": FusedActivation.Desc is null; it must point to a DML_", schema->name,
-        "_OPERATOR_DESC");
-  const Reader reader(*schema, fused->Desc);
-  for (const char* name : {"InputTensor", "OutputTensor"})
-    check(!reader.get<const DML_TENSOR_DESC*>(name), op, ": FusedActivation.", name,
-          " is given; a fused activation has no tensors of its own, it must be null");
-  Activation activation{schema->activation, 0, 0};
-  if (schema->fields.size() > 2) activation.a = double(reader.get<FLOAT>(size_t{2}));
-  if (schema->fields.size() > 3) activation.b = double(reader.get<FLOAT>(size_t{3}));
-  check(schema->type != DML_OPERATOR_ACTIVATION_SOFTPLUS || level >= DML_FEATURE_LEVEL_6_4 ||
-            activation.a >= 1,
-        op, ": FusedActivation.Steepness is ", activation.a,
-        "; below feature level 6_4 it must be at least 1");
-  return activation;
-}
-
 void lower_mvn(const Reader& reader, DML_FEATURE_LEVEL level, Lowered& lowered) {
   const TensorDesc &x = *find(lowered, "InputTensor"), &y = *find(lowered, "OutputTensor");
   MvnDesc desc;
@@ -146,6 +112,12 @@ void lower_family(const Reader& reader, DML_FEATURE_LEVEL level, Lowered& lowere
       return lower_pool_grad(reader, PoolKind::average, lowered);
     case DML_OPERATOR_PADDING:
     case DML_OPERATOR_PADDING1: return lower_padding(reader, level, lowered);
+    case DML_OPERATOR_MAX_UNPOOLING: return lower_max_unpooling(reader, lowered);
+    case DML_OPERATOR_BATCH_NORMALIZATION: return lower_batch_normalization(reader, level, lowered);
+    case DML_OPERATOR_BATCH_NORMALIZATION_GRAD:
+      return lower_batch_normalization_grad(reader, MvnGradKind::part, lowered);
+    case DML_OPERATOR_BATCH_NORMALIZATION_TRAINING_GRAD:
+      return lower_batch_normalization_grad(reader, MvnGradKind::whole, lowered);
     default: return lower_mvn(reader, level, lowered);
   }
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "directml/reader.h"
+#include "directml/training.h"
 #include "ops/mvn_checks.h"
 
 namespace cudml::directml {
@@ -93,13 +94,6 @@ void lower_lp_pooling_grad(const Reader& reader, Lowered& lowered) {
   desc.forward = read_pool(reader, PoolKind::lp, x, grad);
   desc.input_sizes = x.sizes;
   lowered.plan = make_plan(desc, &x, grad, *find(lowered, "OutputGradientTensor"), &y);
-  lowered.desc = desc;
-}
-
-void lower_max_unpooling(const Reader& reader, Lowered& lowered) {
-  const TensorDesc& y = *find(lowered, "OutputTensor");
-  const UnpoolDesc desc{reader.op(), y.sizes};
-  lowered.plan = make_plan(desc, *find(lowered, "InputTensor"), *find(lowered, "IndicesTensor"), y);
   lowered.desc = desc;
 }
 

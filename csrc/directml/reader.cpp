@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "directml/tensor.h"
+#include "ops/activation.h"
 
 namespace cudml::directml {
 namespace {
@@ -13,6 +14,13 @@ Dims spatial(const Dims& sizes) {
   Dims result;
   for (int d = 2; d < sizes.rank; ++d) result.push_back(sizes[d]);
   return result;
+}
+
+std::string fusable_names() {
+  std::string names;
+  for (const Schema& schema : schemas())
+    if (schema.use == Use::fusable) names += (names.empty() ? "" : ", ") + std::string(schema.name);
+  return names;
 }
 
 bool is_indices(std::string_view field) { return field.ends_with("IndicesTensor"); }
@@ -84,6 +92,33 @@ Dims read_axes(const Reader& reader, int rank) {
   check(count <= UINT(rank), reader.op(), ": AxisCount is ", count, "; it must be between 0 and ",
         rank, ", the tensors' DimensionCount");
   return entries(reader, "Axes", count);
+}
+
+Activation read_activation(const Reader& host, DML_FEATURE_LEVEL level) {
+  const char* op = host.schema().name;
+  const auto* fused = host.get<const DML_OPERATOR_DESC*>("FusedActivation");
+  if (!fused) return {};
+  const Schema* schema = find_schema(fused->Type);
+  check(schema && schema->use == Use::fusable, op, ": FusedActivation is ",
+        schema ? schema->name : "of type " + std::to_string(int(fused->Type)),
+        "; it must be one of ", fusable_names());
+  const auto since = DML_FEATURE_LEVEL(find_activation(schema->activation)->first_level);
+  check(since <= level, op, ": FusedActivation is ", schema->name,
+        "; it is permitted from feature level ", name_of(since), " on, not at ", name_of(level));
+  check(fused->Desc, op, ": FusedActivation.Desc is null; it must point to a DML_", schema->name,
+        "_OPERATOR_DESC");
+  const Reader reader(*schema, fused->Desc);
+  for (const char* name : {"InputTensor", "OutputTensor"})
+    check(!reader.get<const DML_TENSOR_DESC*>(name), op, ": FusedActivation.", name,
+          " is given; a fused activation has no tensors of its own, it must be null");
+  Activation activation{schema->activation, 0, 0};
+  if (schema->fields.size() > 2) activation.a = double(reader.get<FLOAT>(size_t{2}));
+  if (schema->fields.size() > 3) activation.b = double(reader.get<FLOAT>(size_t{3}));
+  check(schema->type != DML_OPERATOR_ACTIVATION_SOFTPLUS || level >= DML_FEATURE_LEVEL_6_4 ||
+            activation.a >= 1,
+        op, ": FusedActivation.Steepness is ", activation.a,
+        "; below feature level 6_4 it must be at least 1");
+  return activation;
 }
 
 std::vector<Tensor> read_tensors(const Reader& reader, const TensorRules& rules) {

@@ -57,6 +57,9 @@ Border read_mode(const Reader& reader, DML_FEATURE_LEVEL level);
 /// Axes, or what CrossChannel says.
 Dims read_axes(const Reader& reader, int rank);
 
+/// FusedActivation, or the identity.
+Activation read_activation(const Reader& host, DML_FEATURE_LEVEL level);
+
 /// What the tensors of a descriptor may be; no level where that does not depend on it.
 struct TensorRules {
   std::optional<DML_FEATURE_LEVEL> level;

@@ -89,6 +89,10 @@ typedef enum DML_OPERATOR_TYPE CUDML_INT_ENUM {
   DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION = 73,
   DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION1 = 115,
   DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION2 = 171,
+  DML_OPERATOR_MAX_UNPOOLING = 92,
+  DML_OPERATOR_BATCH_NORMALIZATION = 72,
+  DML_OPERATOR_BATCH_NORMALIZATION_GRAD = 146,
+  DML_OPERATOR_BATCH_NORMALIZATION_TRAINING_GRAD = 152,
   DML_OPERATOR_ACTIVATION_CELU = 128,
   DML_OPERATOR_ACTIVATION_ELU = 35,
   DML_OPERATOR_ACTIVATION_GELU = 157,
@@ -211,6 +215,13 @@ typedef struct DML_MAX_POOLING_GRAD_OPERATOR_DESC {
   const UINT* Dilations;
 } DML_MAX_POOLING_GRAD_OPERATOR_DESC;
 
+/// IndicesTensor has InputTensor's sizes and counts over the whole output.
+typedef struct DML_MAX_UNPOOLING_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* IndicesTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+} DML_MAX_UNPOOLING_OPERATOR_DESC;
+
 typedef struct DML_AVERAGE_POOLING_OPERATOR_DESC {
   const DML_TENSOR_DESC* InputTensor;
   const DML_TENSOR_DESC* OutputTensor;
@@ -328,6 +339,47 @@ typedef struct DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC {
   FLOAT Epsilon;
   const DML_OPERATOR_DESC* FusedActivation;
 } DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC;
+
+// Batch normalization with given statistics. Each size of mean, variance, scale and bias is 1 or
+// InputTensor's; of the gradients all but the first two tensors and the first output are alike.
+
+typedef struct DML_BATCH_NORMALIZATION_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* MeanTensor;
+  const DML_TENSOR_DESC* VarianceTensor;
+  const DML_TENSOR_DESC* ScaleTensor;
+  const DML_TENSOR_DESC* BiasTensor;
+  const DML_TENSOR_DESC* OutputTensor;
+  BOOL Spatial;  // without effect from feature level 4_0 on
+  FLOAT Epsilon;
+  const DML_OPERATOR_DESC* FusedActivation;  // optional
+} DML_BATCH_NORMALIZATION_OPERATOR_DESC;
+
+/// Mean and variance are constants.
+typedef struct DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* InputGradientTensor;
+  const DML_TENSOR_DESC* MeanTensor;
+  const DML_TENSOR_DESC* VarianceTensor;
+  const DML_TENSOR_DESC* ScaleTensor;
+  const DML_TENSOR_DESC* OutputGradientTensor;
+  const DML_TENSOR_DESC* OutputScaleGradientTensor;
+  const DML_TENSOR_DESC* OutputBiasGradientTensor;
+  FLOAT Epsilon;
+} DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC;
+
+/// Mean and variance are those of the input, over the dimensions in which they have size 1.
+typedef struct DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC {
+  const DML_TENSOR_DESC* InputTensor;
+  const DML_TENSOR_DESC* InputGradientTensor;
+  const DML_TENSOR_DESC* MeanTensor;
+  const DML_TENSOR_DESC* VarianceTensor;
+  const DML_TENSOR_DESC* ScaleTensor;
+  const DML_TENSOR_DESC* OutputGradientTensor;
+  const DML_TENSOR_DESC* OutputScaleGradientTensor;
+  const DML_TENSOR_DESC* OutputBiasGradientTensor;
+  FLOAT Epsilon;
+} DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC;
 
 #undef CUDML_INT_ENUM
 

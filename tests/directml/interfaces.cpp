@@ -170,6 +170,24 @@ DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC read(Reader& r) {
   return {r.in(),    r.in(),          r.in(),          r.out(),    r.count(),
           r.array(), r.value<BOOL>(), r.value<BOOL>(), r.number(), r.activation()};
 }
+template <>
+DML_MAX_UNPOOLING_OPERATOR_DESC read(Reader& r) {
+  return {r.in(), r.in(), r.out()};
+}
+template <>
+DML_BATCH_NORMALIZATION_OPERATOR_DESC read(Reader& r) {
+  return {r.in(),  r.in(),          r.in(),     r.in(),        r.in(),
+          r.out(), r.value<BOOL>(), r.number(), r.activation()};
+}
+#define GRADIENTS r.in(), r.in(), r.in(), r.in(), r.in(), r.out(), r.out(), r.out(), r.number()
+template <>
+DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC read(Reader& r) {
+  return {GRADIENTS};
+}
+template <>
+DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC read(Reader& r) {
+  return {GRADIENTS};
+}
 
 template <class Desc, DML_OPERATOR_TYPE type>
 void Create(Reader& reader, IDMLDevice* device, IDMLOperator** op) {
@@ -194,6 +212,10 @@ const std::map<std::string, void (*)(Reader&, IDMLDevice*, IDMLOperator**)> kOpe
     OPERATOR(MEAN_VARIANCE_NORMALIZATION),
     OPERATOR(MEAN_VARIANCE_NORMALIZATION1),
     OPERATOR(MEAN_VARIANCE_NORMALIZATION2),
+    OPERATOR(MAX_UNPOOLING),
+    OPERATOR(BATCH_NORMALIZATION),
+    OPERATOR(BATCH_NORMALIZATION_GRAD),
+    OPERATOR(BATCH_NORMALIZATION_TRAINING_GRAD),
 };
 
 /// The memory of tensors, at offsets that differ, filled from the standard input.

@@ -225,6 +225,42 @@ void MeanVarianceNormalization() {
   CreateOperator(DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION2, &mvn2);
 }
 
+void MaxUnpooling() {
+  Tensor input(DML_TENSOR_DATA_TYPE_INT16, {2, 3, 4, 5});
+  Tensor indices(DML_TENSOR_DATA_TYPE_UINT64, {2, 3, 4, 5}, {0, 20, 5, 1});
+  Tensor output(DML_TENSOR_DATA_TYPE_INT16, {2, 3, 9, 8});
+  const DML_MAX_UNPOOLING_OPERATOR_DESC unpooling = {&input, &indices, &output};
+  CreateOperator(DML_OPERATOR_MAX_UNPOOLING, &unpooling);
+}
+
+void BatchNormalization() {
+  Tensor input(kFloat, {2, 3, 4, 5}), output(kFloat, {2, 3, 4, 5}, {60, 1, 15, 3});
+  Tensor one(kFloat, {1, 3, 1, 1}), mean(kFloat, {1, 3, 4, 5}), variance(kFloat, {2, 1, 4, 5});
+  Tensor bias(kFloat, {1, 1, 1, 5});
+
+  DML_ACTIVATION_SHRINK_OPERATOR_DESC shrink = {};
+  shrink.Bias = 0.25f;
+  shrink.Threshold = 0.5f;
+  const DML_OPERATOR_DESC fused = {DML_OPERATOR_ACTIVATION_SHRINK, &shrink};
+  DML_BATCH_NORMALIZATION_OPERATOR_DESC normalization = {};
+  normalization.InputTensor = &input;
+  normalization.MeanTensor = &mean;
+  normalization.VarianceTensor = &variance;
+  normalization.ScaleTensor = &one;
+  normalization.BiasTensor = &bias;
+  normalization.OutputTensor = &output;
+  normalization.Epsilon = 0.5f;
+  normalization.FusedActivation = &fused;
+  CreateOperator(DML_OPERATOR_BATCH_NORMALIZATION, &normalization, DML_FEATURE_LEVEL_2_0);
+
+  const DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC gradient = {&input,  &output, &one, &one, &one,
+                                                               &output, &one,    &one, 0.5f};
+  CreateOperator(DML_OPERATOR_BATCH_NORMALIZATION_GRAD, &gradient);
+  const DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC training = {
+      &input, &output, &one, &one, &one, &output, &one, &one, 0.25f};
+  CreateOperator(DML_OPERATOR_BATCH_NORMALIZATION_TRAINING_GRAD, &training);
+}
+
 void Refused(DML_OPERATOR_TYPE type, const void* desc) {
   try {
     CreateOperator(type, desc);
@@ -290,6 +326,8 @@ int main() {
   LpPooling();
   Padding();
   MeanVarianceNormalization();
+  MaxUnpooling();
+  BatchNormalization();
   std::puts("refused:");
   Refusals();
 }

@@ -12,7 +12,7 @@ import pytest
 
 import cudml
 from cudml.directml import BufferTensorDesc
-from directml_support import LEVELS, NAMES, SINCE, desc_of
+from directml_support import LEVELS, NAMES, SINCE, TRAINING, desc_of
 from examples import EXAMPLES, Example
 from tests.directml.programs import (
     HERE,
@@ -74,7 +74,7 @@ def test_the_specifications_examples(program: Path, op: str) -> None:
 
 def test_the_examples_are_of_every_version() -> None:
     described = {desc._dml_name for example in EXAMPLES for desc in versions_of(example)}
-    assert described == set(NAMES.values())
+    assert described == {NAMES[name] for name in SINCE if name not in TRAINING}
 
 
 def random_memory(tensor: BufferTensorDesc, rng: np.random.Generator) -> np.ndarray:
@@ -114,13 +114,13 @@ def check_bits(program: Path, cases: list[Case]) -> None:
 def types_of(name: str) -> tuple[str, ...]:
     if name.startswith("Padding"):
         return (*FLOATS, "FLOAT64", *INTEGERS)
-    if name in ("MaxPooling", "MaxPooling1", "MaxPooling2"):
+    if name in ("MaxPooling", "MaxPooling1", "MaxPooling2", "MaxUnpooling"):
         return (*FLOATS, *INTEGERS)
     return FLOATS
 
 
 def ranks_of(name: str) -> range:
-    if name == "MeanVarianceNormalization":
+    if name in ("MeanVarianceNormalization", "MaxUnpooling"):
         return range(4, 5)
     return range(4, 6) if "Pooling" in name else range(1, 9)
 

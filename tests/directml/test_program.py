@@ -131,6 +131,37 @@ def operators() -> list[cudml.Operator]:
             Epsilon=0,
             FusedActivation=shrink,
         ),
+        *_training_operators(z, shrink),
+    ]
+
+
+def _training_operators(z: list[int], shrink: directml.OperatorDesc) -> list[cudml.Operator]:
+    x, turned, one = tensor(z), tensor(z, Strides=[60, 1, 15, 3]), tensor([1, 3, 1, 1])
+    statistics = dict.fromkeys(("MeanTensor", "VarianceTensor", "ScaleTensor"), one)
+    gradients = {"InputTensor": x, "InputGradientTensor": turned, "OutputGradientTensor": turned}
+    gradients |= dict.fromkeys(("OutputScaleGradientTensor", "OutputBiasGradientTensor"), one)
+    return [
+        operator(
+            "MaxUnpooling",
+            InputTensor=tensor(z, "INT16"),
+            IndicesTensor=tensor(z, "UINT64", Strides=[0, 20, 5, 1]),
+            OutputTensor=tensor([2, 3, 9, 8], "INT16"),
+        ),
+        operator(
+            "BatchNormalization",
+            "2_0",
+            InputTensor=x,
+            MeanTensor=tensor([1, 3, 4, 5]),
+            VarianceTensor=tensor([2, 1, 4, 5]),
+            ScaleTensor=one,
+            BiasTensor=tensor([1, 1, 1, 5]),
+            OutputTensor=turned,
+            Spatial=False,
+            Epsilon=0.5,
+            FusedActivation=shrink,
+        ),
+        operator("BatchNormalizationGrad", **statistics, **gradients, Epsilon=0.5),
+        operator("BatchNormalizationTrainingGrad", **statistics, **gradients, Epsilon=0.25),
     ]
 
 
@@ -138,7 +169,7 @@ def operators() -> list[cudml.Operator]:
 def test_program_lowers_to_what_python_lowers_to(printed: tuple[list[str], list[str]]) -> None:
     assert printed[0] == [one.describe() for one in operators()]
     names = {text.split("\n")[0] for text in printed[0]}
-    assert len(names) == 14
+    assert len(names) == 18
 
 
 def test_program_is_refused_what_only_c_can_get_wrong(

@@ -34,6 +34,10 @@ def permitted(name: str, level: str) -> tuple[set[str], range]:
         return types if reaches(level, "3_0") else FLOATS, range(4, 6)
     if name == "MaxPoolingGrad":
         return FLOATS, range(4, 6 if reaches(level, "4_0") else 5)
+    if name == "MaxUnpooling":
+        return TEN if reaches(level, "5_0") else FLOATS, range(4, 5)
+    if name == "BatchNormalization" and not reaches(level, "3_1"):
+        return FLOATS, range(4, 5)
     if name.startswith(("Average", "Lp")):
         return FLOATS, range(4, 6)
     if name == "Padding1":
@@ -77,16 +81,19 @@ def test_types_and_ranks_at_every_level(name: str, level: str) -> None:
 
 
 @pytest.mark.decision("D-MAX-9")
-@pytest.mark.parametrize(("name", "level"), existing("MaxPooling1", "MaxPooling2"))
+@pytest.mark.parametrize(("name", "level"), existing("MaxPooling1", "MaxPooling2", "MaxUnpooling"))
 def test_index_types_at_every_level(name: str, level: str) -> None:
-    sizes = desc_of(name).OutputTensor.Sizes
+    field = "IndicesTensor" if name == "MaxUnpooling" else "OutputIndicesTensor"
+    sizes = (
+        desc_of(name).InputTensor if name == "MaxUnpooling" else desc_of(name).OutputTensor
+    ).Sizes
     types = {"UINT32", "UINT64"} if reaches(level, "5_0") else {"UINT32"}
     for dtype in TYPES:
-        changes = {"OutputIndicesTensor": tensor(sizes, dtype)}
+        changes = {field: tensor(sizes, dtype)}
         if dtype in types:
             operator(name, level, **changes)
             continue
-        with refused(TypeError, NAMES[name], f"OutputIndicesTensor.DataType is {dtype}; at"):
+        with refused(TypeError, NAMES[name], f"{field}.DataType is {dtype}; at"):
             operator(name, level, **changes)
 
 
@@ -148,6 +155,22 @@ def test_scale_and_bias_at_every_level(name: str, level: str) -> None:
             operator(name, level, **base, **changes)
 
 
+@pytest.mark.parametrize(("name", "level"), existing("BatchNormalization"))
+def test_statistics_of_locations_that_are_not_spatial(name: str, level: str) -> None:
+    """The input's height and width below 4_0; batch and channels may be 1 always."""
+    wide, flat = tensor([1, 1, 4, 5]), tensor([1, 2, 4, 1])
+    given = {"MeanTensor": wide, "VarianceTensor": wide}
+    operator(name, level, Spatial=False, **given)
+    for field in given:
+        operator(name, level, Spatial=True, **given | {field: flat})
+        if reaches(level, "4_0"):
+            operator(name, level, Spatial=False, **given | {field: flat})
+            continue
+        with refused(ValueError, f"BATCH_NORMALIZATION: {field}.Sizes[3] is 1 and Spatial is FALSE",
+                     "below feature level 4_0 it must be 5"):  # fmt: skip
+            operator(name, level, Spatial=False, **given | {field: flat})
+
+
 FUSABLE = {
     "Celu": "3_0",
     "Elu": "1_0",
@@ -177,7 +200,7 @@ def activation(name: str) -> directml.OperatorDesc:
 
 
 @pytest.mark.decision("D-ACT-1")
-@pytest.mark.parametrize(("name", "level"), existing(*MVN))
+@pytest.mark.parametrize(("name", "level"), existing(*MVN, "BatchNormalization"))
 def test_activations_at_every_level(name: str, level: str) -> None:
     for kind, since in FUSABLE.items():
         desc = desc_of(name, FusedActivation=activation(kind))
@@ -211,7 +234,7 @@ NOT_FUSABLE = {
 
 
 @pytest.mark.decision("D-ACT-11", "D-ACT-12")
-@pytest.mark.parametrize("name", MVN)
+@pytest.mark.parametrize("name", [*MVN, "BatchNormalization"])
 @pytest.mark.parametrize("kind", NOT_FUSABLE)
 def test_what_is_not_fused_is_refused_by_name(name: str, kind: str) -> None:
     fused = getattr(directml, f"{kind}OperatorDesc")(**NOT_FUSABLE[kind])

@@ -27,7 +27,16 @@ SINCE = {
     "MeanVarianceNormalization": "1_0",
     "MeanVarianceNormalization1": "2_1",
     "MeanVarianceNormalization2": "6_3",
+    "MaxUnpooling": "2_0",
+    "BatchNormalization": "1_0",
+    "BatchNormalizationGrad": "3_1",
+    "BatchNormalizationTrainingGrad": "4_1",
 }
+# Whose results tests/directml/test_training.py looks at.
+TRAINING = (
+    *("MaxUnpooling", "BatchNormalization", "BatchNormalizationGrad"),
+    "BatchNormalizationTrainingGrad",
+)
 NAMES = {
     "MaxPooling": "MAX_POOLING",
     "MaxPooling1": "MAX_POOLING1",
@@ -43,6 +52,10 @@ NAMES = {
     "MeanVarianceNormalization": "MEAN_VARIANCE_NORMALIZATION",
     "MeanVarianceNormalization1": "MEAN_VARIANCE_NORMALIZATION1",
     "MeanVarianceNormalization2": "MEAN_VARIANCE_NORMALIZATION2",
+    "MaxUnpooling": "MAX_UNPOOLING",
+    "BatchNormalization": "BATCH_NORMALIZATION",
+    "BatchNormalizationGrad": "BATCH_NORMALIZATION_GRAD",
+    "BatchNormalizationTrainingGrad": "BATCH_NORMALIZATION_TRAINING_GRAD",
 }
 
 
@@ -112,11 +125,38 @@ def _normalization_fields(name: str, dtype: str, rank: int) -> dict[str, Any]:
     return fields | {"Axes": [rank - 1], "UseMean": True, "UseVariance": True}
 
 
+def _unpooling_fields(name: str, dtype: str, rank: int) -> dict[str, Any]:
+    x = sizes_of_rank(rank)
+    return {
+        "InputTensor": tensor(x, dtype),
+        "IndicesTensor": tensor(x, "UINT32"),
+        "OutputTensor": tensor([*x[:-1], x[-1] + 3], dtype),
+    }
+
+
+def _batch_fields(name: str, dtype: str, rank: int) -> dict[str, Any]:
+    """Statistics over all dimensions but the second, or the only one."""
+    sizes = sizes_of_rank(rank)
+    x = tensor(sizes, dtype)
+    one = tensor([size if d == min(1, rank - 1) else 1 for d, size in enumerate(sizes)], dtype)
+    given = dict.fromkeys(("MeanTensor", "VarianceTensor", "ScaleTensor"), one)
+    if name == "BatchNormalization":
+        given |= {"BiasTensor": one, "OutputTensor": x, "Spatial": True}
+    else:
+        given |= {"InputGradientTensor": x, "OutputGradientTensor": x}
+        given |= dict.fromkeys(("OutputScaleGradientTensor", "OutputBiasGradientTensor"), one)
+    return {"InputTensor": x, "Epsilon": 1e-5, **given}
+
+
 def desc_of(name: str, dtype: str = "FLOAT32", rank: int = 4, **changes: Any) -> Any:
     """A descriptor that is right where type and rank are, with some fields changed."""
     make = (
         _pooling_fields
         if "Pooling" in name
+        else _unpooling_fields
+        if "Unpooling" in name
+        else _batch_fields
+        if "Batch" in name
         else _padding_fields
         if "Padding" in name
         else _normalization_fields

@@ -32,11 +32,17 @@ from ._activations import (
     ActivationSoftsignOperatorDesc,
     ActivationTanhOperatorDesc,
 )
+from ._batch_normalization import (
+    BatchNormalizationGradOperatorDesc,
+    BatchNormalizationOperatorDesc,
+    BatchNormalizationTrainingGradOperatorDesc,
+)
 from ._max_pooling import (
     MaxPooling1OperatorDesc,
     MaxPooling2OperatorDesc,
     MaxPoolingGradOperatorDesc,
     MaxPoolingOperatorDesc,
+    MaxUnpoolingOperatorDesc,
 )
 from ._normalization import (
     MeanVarianceNormalization1OperatorDesc,
@@ -117,6 +123,9 @@ __all__ = [
     "AveragePooling1OperatorDesc",
     "AveragePoolingGradOperatorDesc",
     "AveragePoolingOperatorDesc",
+    "BatchNormalizationGradOperatorDesc",
+    "BatchNormalizationOperatorDesc",
+    "BatchNormalizationTrainingGradOperatorDesc",
     "BufferTensorDesc",
     "CompiledOperator",
     "ElementWiseClipOperatorDesc",
@@ -127,6 +136,7 @@ __all__ = [
     "MaxPooling2OperatorDesc",
     "MaxPoolingGradOperatorDesc",
     "MaxPoolingOperatorDesc",
+    "MaxUnpoolingOperatorDesc",
     "MeanVarianceNormalization1OperatorDesc",
     "MeanVarianceNormalization2OperatorDesc",
     "MeanVarianceNormalizationOperatorDesc",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._shared import DilatedWindows, Gradients, Indexed, Input, Mapped, Windows
+from ._types import BufferTensorDesc
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,3 +176,39 @@ class MaxPoolingGradOperatorDesc(DilatedWindows, Gradients, Input):
     """
 
     _dml_name = "MAX_POOLING_GRAD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxUnpoolingOperatorDesc(Input):
+    """`DML_MAX_UNPOOLING_OPERATOR_DESC`: values put back where max pooling took them from.
+
+    Parameters
+    ----------
+    InputTensor : BufferTensorDesc
+        What is put back: {N,C,H,W}.
+    IndicesTensor : BufferTensorDesc
+        InputTensor's sizes; UINT32, or UINT64 from feature level 5_0 on. Positions in OutputTensor
+        as one row-major array; those out of range are ignored.
+    OutputTensor : BufferTensorDesc
+        The result: batch and channels of InputTensor, and any height and width; zeros elsewhere.
+
+    Raises
+    ------
+    TypeError
+        A field does not exist, or one without a default is missing.
+
+    Examples
+    --------
+    >>> desc = MaxUnpoolingOperatorDesc(
+    ...     InputTensor=BufferTensorDesc("FLOAT32", [1, 2, 2, 2]),
+    ...     IndicesTensor=BufferTensorDesc("UINT32", [1, 2, 2, 2]),
+    ...     OutputTensor=BufferTensorDesc("FLOAT32", [1, 2, 4, 4]),
+    ... )
+    >>> desc.IndicesTensor.DataType
+    TensorDataType.UINT32
+    """
+
+    _dml_name = "MAX_UNPOOLING"
+
+    IndicesTensor: BufferTensorDesc
+    OutputTensor: BufferTensorDesc
