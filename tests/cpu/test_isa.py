@@ -31,7 +31,9 @@ x86 = pytest.mark.skipif(
 
 @functools.lru_cache
 def here() -> list[str]:
-    """The levels that this processor has."""
+    """The levels that this processor has; a build under a sanitizer has one table of loops."""
+    if "address-undefined" in str(cudml._core.__file__):
+        return ["base"]
     text = Path("/proc/cpuinfo").read_text()
     found = re.search(r"^flags\s*:(.*)$", text, re.M)
     flags = set(found[1].split()) if found else set()
@@ -45,7 +47,7 @@ def here() -> list[str]:
 
 def needs(level: str) -> None:
     if level not in here():
-        missing = "the processor lacks x86-64-" + level
+        missing = "processor or build lacks x86-64-" + level
         pytest.skip(missing)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import cudml
 from cudml import directml as dml
@@ -176,7 +175,6 @@ def python_bytes() -> list[bytes]:
     return found
 
 
-@pytest.mark.core
 def test_the_same_bits(tmp_path: Path) -> None:
     program = built(SOURCE, tmp_path, "-fsanitize=address,undefined")
     done = subprocess.run([program], capture_output=True, timeout=60)

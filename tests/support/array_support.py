@@ -170,6 +170,9 @@ def sparse(elements: int, dtype: Any) -> np.ndarray:
         pytest.skip(f"{size} bytes of address space are not to be had: {error}")
 
 
+SLOWER = 5 if "libasan" in os.environ.get("LD_PRELOAD", "") else 1  # than the product
+
+
 def child(script: str, *args: str, limit: float = 60, **variables: str | None):
     """Runs a script in a new interpreter; a variable of None is taken out of the environment."""
     environment = dict(os.environ)
@@ -181,7 +184,9 @@ def child(script: str, *args: str, limit: float = 60, **variables: str | None):
         if value is not None:
             environment[name] = value
     command = [sys.executable, "-c", script, *args]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=SLOWER * limit
+    )
 
 
 def child_says(script: str, *args: str, limit: float = 60, **variables: str | None) -> str:
