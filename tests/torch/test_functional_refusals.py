@@ -26,6 +26,8 @@ REFUSED: list[tuple[type[Exception], tuple[str, ...], str, tuple[Any, ...], dict
     (TypeError, ("max_pool2d", "True (bool)"), "max_pool2d", (X, True), {}),
     (ValueError, ("max_pool2d", "spans 8", "padded input's 7"), "max_pool2d", (X, (1, 8)), {}),
     (ValueError, ("max_pool2d", "kernel_size[0]", "spans 7"), "max_pool2d", (X, 3, 1, 0, 3), {}),
+    (ValueError, ("max_pool2d", "kernel_size[1]", "spans 9"), "max_pool2d", (X, (1, 9), 2),
+     {"ceil_mode": True}),
     (ValueError, ("avg_pool2d", "stride", "0"), "avg_pool2d", (X, 2, 0), {}),
     (ValueError, ("lp_pool2d", "dilation[1]", "0"), "lp_pool2d", (X, 2, 2), {"dilation": (1, 0)}),
     (ValueError, ("max_pool2d", "padding is -1", "0 and"), "max_pool2d", (X, 2, 1, -1), {}),

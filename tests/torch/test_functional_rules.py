@@ -49,6 +49,30 @@ def test_a_window_of_padding_alone() -> None:
     assert ours.lp_pool1d(x, 2, 1, 1, padding=1).tolist() == [[[0, 4, 0]]]
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 3), (2, 3, 4, 3, 2)])
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool"])
+def test_the_ceiling_gives_a_window_longer_than_the_input_a_place(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    """torch refuses avg_pool3d there; the window has one place, where fewer taps count."""
+    n = len(shape) - 2
+    window, stride, padding = [7, 3, 5][:n], [2, 3, 4][:n], [1, 0, 1][:n]
+    call = {"padding": padding, "ceil_mode": True}
+    call |= {"dilation": [1, 2, 1][:n]} if name == "max_pool" else {"count_include_pad": n == 1}
+    window = window if name == "max_pool" else [7, 4, 5][:n]
+    like = [values(*shape).requires_grad_() for _ in range(2)]
+    got = getattr(ours, f"{name}{n}d")(like[0], window, stride, **call)
+    if (name, n) == ("avg_pool", 3):
+        want = like[1].mean((2, 3, 4), keepdim=True)
+    else:
+        want = getattr(F, f"{name}{n}d")(like[1], window, stride, **call)
+    assert got.shape[2:] == (1,) * n
+    assert_close(got, want)
+    for y in (got, want):
+        y.backward(values(*y.shape))
+    assert_close(like[0].grad, like[1].grad)
+
+
 def test_indices_count_in_their_plane() -> None:
     """Also where windows of padding alone are among them, in every plane."""
     x = values(2, 3, 4, 5)

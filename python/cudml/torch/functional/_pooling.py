@@ -35,15 +35,25 @@ def _geometry(
 
 
 def _output_sizes(function: str, x: Tensor, geometry: list[list[Any]], ceil_mode: Any) -> Any:
-    """torch's rounding, of which the ceiling drops windows that start in the end padding."""
-    for i, (size, window, _, start, end, dilation) in enumerate(
+    """torch's rounding, of which the ceiling drops windows that start in the end padding.
+
+    It also gives a window that is longer than the padded input a single place: in `geometry` that
+    window is cut to its taps inside, and its stride leads past the input.
+    """
+    is_ceil = flag(function, "ceil_mode", ceil_mode)
+    windows, steps = list(geometry[0]), list(geometry[1])
+    for i, (size, window, step, start, end, dilation) in enumerate(
         zip(x.shape[2:], *geometry, strict=True)
     ):
         extent, padded = (window - 1) * dilation + 1, size + start + end
-        if extent > padded:
+        if extent <= padded:
+            continue
+        if not (is_ceil and size > 0 and extent - padded < step):
             text = f"{function}: kernel_size[{i}] is {window} and spans {extent} elements; it must"
             raise ValueError(f"{text} span at most the padded input's {padded}")
-    return "ceil" if flag(function, "ceil_mode", ceil_mode) else None
+        windows[i], steps[i] = (padded - 1) // dilation + 1, size + start
+    geometry[:2] = [windows, steps]
+    return "ceil" if is_ceil else None
 
 
 def _in_plane(indices: Tensor, x: Tensor, geometry: list[list[Any]]) -> Tensor:
