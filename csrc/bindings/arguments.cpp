@@ -116,8 +116,12 @@ Dims axes_of(const char* op, py::handle axes, int rank) {
 }
 
 Dims pooled_axes(const char* op, py::handle axes, int rank) {
-  if (!axes.is_none()) return axes_of(op, axes, rank);
-  check(rank >= 3 && rank <= 5, op, ": InputTensor.DimensionCount is ", rank,
+  const bool takes_axes = bool(axes);
+  if (takes_axes && !axes.is_none()) return axes_of(op, axes, rank);
+  const bool is_canonical = rank >= 3 && rank <= 5;
+  check(is_canonical || takes_axes, op, ": InputTensor.DimensionCount is ", rank,
+        "; it must be 3, 4 or 5 ({N,C,spatial})");
+  check(is_canonical, op, ": InputTensor.DimensionCount is ", rank,
         "; without axes it must be 3, 4 or 5 ({N,C,spatial}); for other arrays name the pooled "
         "dimensions, as in ",
         op, "(…, axes=(0, 1)) for an image {H,W,C}");

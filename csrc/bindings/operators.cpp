@@ -22,7 +22,8 @@ constexpr Range kPaddingRange{kPadRange.least, kPadRange.most, "; to crop, slice
 
 /// The geometry arguments that all poolings share.
 struct Geometry {
-  py::handle window_size, strides, start_padding, end_padding, dilations, axes;
+  py::handle window_size, strides, start_padding, end_padding, dilations;
+  py::handle axes{};  // null where the operator takes none
 };
 
 PoolDesc pool_desc(const char* op, PoolKind kind, int rank, const Geometry& geometry) {
@@ -160,9 +161,8 @@ py::object lp_pooling_grad(Call& call, py::handle x, py::handle y, py::handle gr
   Array incoming = input_array(call, "InputGradientTensor", "grad", grad);
   call.check_stream();
   PoolGradDesc desc;
-  desc.forward =
-      pool_desc(call.op, PoolKind::lp, input.view.rank(),
-                {window_size, strides, start_padding, end_padding, dilations, py::none()});
+  desc.forward = pool_desc(call.op, PoolKind::lp, input.view.rank(),
+                           {window_size, strides, start_padding, end_padding, dilations});
   desc.forward.p = uint32_t(whole_number(call.op, "P", p, kStepRange));
   desc.input_sizes = input.view.sizes;
   call.pooled_axes = &desc.forward.axes;

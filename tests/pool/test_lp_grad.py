@@ -313,7 +313,7 @@ X, Y = data((2, 3, 5, 7), "float32", 1), data((2, 3, 4, 6), "float32", 2)
 REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "x is no array": (TypeError, "x", {"x": object()}),
     "integers": (TypeError, "InputTensor.DataType is int32", {"x": X.astype("i4")}),
-    "rank 2": (ValueError, "InputTensor.DimensionCount is 2", {"x": X[0, 0]}),
+    "rank 2": (ValueError, "InputTensor.DimensionCount is 2; it must be 3, 4", {"x": X[0, 0]}),
     "rank 6": (ValueError, "InputTensor.DimensionCount is 6", {"x": X[None, None]}),
     "rank of grad": (ValueError, "InputGradientTensor.DimensionCount is 3; it must be 4",
                      {"grad": Y[0], "y": Y[0]}),
