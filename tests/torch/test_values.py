@@ -212,7 +212,7 @@ def test_merged_statistics_have_the_bits_of_cudml() -> None:
 @pytest.mark.parametrize("flags", [(True, True), (False, True), (True, False)])
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last", "transposed"])
 def test_statistics_beside_a_result(dtype: str, flags: tuple[bool, bool], layout: str) -> None:
-    """Of the short way cudml's bits; where autograd records they are those of the first phase."""
+    """They have cudml's bits, also where autograd records, and are no way back."""
     x = data((2, 3, 5, 7), dtype, 3)
     t = ts.LAYOUTS[layout](ts.tensor(x))
     options = {"axes": (1, 3), "use_mean": flags[0], "use_variance": flags[1]}
@@ -230,9 +230,31 @@ def test_statistics_beside_a_result(dtype: str, flags: tuple[bool, bool], layout
         if used:
             assert own.shape == other.shape == (2, 1, 5, 1) and own.dtype == other.dtype
             assert layout != "contiguous" or ts.equal(own, of_numpy)
-            assert torch.allclose(own, other, rtol=1e-5)
+            assert ts.equal(own, other)
+    again.sum().backward(retain_graph=True)
+    assert leaf.grad is not None
     with refused(RuntimeError, "normalization_statistics: not differentiable"):
         next(t for t in recorded if t is not None).sum().backward()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_given_statistics_where_autograd_records(dtype: str) -> None:
+    """The bits of cudml's call, though no registered operator takes statistics."""
+    x, grad = data((3, 4, 50), dtype, 5), data((3, 4, 50), dtype, 6)
+    scale = data((1, 4, 1), dtype, 7)
+    _, mean, variance = cudml.mean_variance_normalization(x, axes=2, return_statistics=True)
+    options = {"axes": 2, "activation": "gelu"}
+    want = cudml.mean_variance_normalization_grad(
+        x, grad, scale, mean=mean, variance=variance, **options
+    )
+    leaf, *rest = (ts.tensor(a) for a in (x, grad, scale, mean, variance))
+    grad, scale, mean, variance = rest
+    got = cudml.torch.mean_variance_normalization_grad(
+        leaf.requires_grad_(), grad, scale, mean=mean, variance=variance, **options
+    )
+    assert got[2] is None and all(ts.equal(a, b) for a, b in zip(got[:2], want[:2], strict=True))
+    with refused(RuntimeError, "cudml::mean_variance_normalization_grad: differentiable once only"):
+        got[0].sum().backward()
 
 
 def test_importing_cudml_leaves_torch_alone() -> None:

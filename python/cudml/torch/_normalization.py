@@ -10,9 +10,10 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import ActivationLike, Axes, GradientName, Number
-from cudml.torch._activations import encode
+from cudml.torch._activations import decode, encode
 from cudml.torch._arguments import axes_of, flag, real
-from cudml.torch._dispatch import call, check_tensors, is_plain
+from cudml.torch._autograd import FORMULAS
+from cudml.torch._dispatch import call, check_tensors, is_plain, only_records
 from cudml.torch._results import count_of, keeps_order, masked
 
 OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
@@ -59,7 +60,7 @@ def mean_variance_normalization(
 ) -> Any:
     """`cudml.mean_variance_normalization` with gradients of x, scale and bias.
 
-    Going back through the statistics is an error; where autograd records they cost a pass over x.
+    Going back through the statistics is an error; in compiled code they cost a pass over x.
 
     Examples
     --------
@@ -94,12 +95,50 @@ def mean_variance_normalization(
     check_tensors(op, "scale", "bias", x=x, scale=scale, bias=bias)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
     over = axes_of(op, axes, x.dim())
-    y = call(
-        op, x, scale, bias, over, *flags, real(op, "Epsilon", epsilon), *encode(op, activation)
+    arguments = (
+        x,
+        scale,
+        bias,
+        over,
+        *flags,
+        real(op, "Epsilon", epsilon),
+        *encode(op, activation),
     )
     if not flag(op, "return_statistics", return_statistics):
-        return y
-    return y, *_statistics(x, over, *flags)
+        return call(op, *arguments)
+    if only_records(x, scale, bias):
+        return _WithStatistics.apply(*arguments)
+    return call(op, *arguments), *_statistics(x, over, *flags)
+
+
+class _WithStatistics(torch.autograd.Function):
+    """The result and its statistics by one call; the gradient is that of the result."""
+
+    @staticmethod
+    def forward(x: Tensor, scale: Any, bias: Any, axes: Any, *rest: Any) -> Any:
+        use_mean, use_variance, epsilon, activation, parameters = rest
+        return mean_variance_normalization(
+            x,
+            scale,
+            bias,
+            axes=axes,
+            use_mean=use_mean,
+            use_variance=use_variance,
+            epsilon=epsilon,
+            activation=decode(activation, parameters),
+            return_statistics=True,
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+        FORMULAS["mean_variance_normalization"][1](ctx, inputs, output[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, *of_statistics: Tensor | None) -> Any:
+        if any(g is not None for g in of_statistics):
+            FORMULAS["normalization_statistics"][0](ctx, *of_statistics)
+        return FORMULAS["mean_variance_normalization"][0](ctx, grad)
 
 
 def _statistics(x: Tensor, axes: list[int], use_mean: bool, use_variance: bool) -> Any:
@@ -157,31 +196,31 @@ def mean_variance_normalization_grad(
     (tensor([ 0.7500, -0.2500, -0.2500, -0.2500]), None, None)
     """
     op = "mean_variance_normalization_grad"
-    optional = ("scale", "bias", "mean", "variance")
-    given = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
-    if is_plain(x, grad, *given.values()):
+    given: dict[str, Any] = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
+    options: dict[str, Any] = {
+        "axes": axes,
+        "use_mean": use_mean,
+        "use_variance": use_variance,
+        "epsilon": epsilon,
+        "activation": activation,
+        "outputs": outputs,
+    }
+    tensors = (x, grad, *given.values())
+    if is_plain(*tensors):
         mask = chosen(op, outputs)
         out = present(masked((x, scale, bias), mask, x), (x, scale, bias), mask)
-        return cudml.mean_variance_normalization_grad(
-            x,
-            grad,
-            **given,
-            axes=axes,
-            use_mean=use_mean,
-            use_variance=use_variance,
-            epsilon=epsilon,
-            activation=activation,
-            outputs=outputs,
-            out=out,
-        )
-    check_tensors(op, *optional, x=x, grad=grad, **given)
-    mask = chosen(op, outputs)
+        return cudml.mean_variance_normalization_grad(x, grad, **given, **options, out=out)
+    check_tensors(op, *given, x=x, grad=grad, **given)
+    mask, has_own = chosen(op, outputs), mean is None and variance is None
+    if not has_own and only_records(*tensors):
+        found: Gradients = _OfStored.apply(options, *tensors)
+        return found
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
     over, fused = (
         axes_of(op, axes, x.dim()),
         (real(op, "Epsilon", epsilon), *encode(op, activation)),
     )
-    if mean is None and variance is None:
+    if has_own:
         result = call(op, x, grad, scale, bias, over, *flags, *fused, mask)
         return present(result, (x, scale, bias), mask)
     for field, t, used in (("Mean", mean, flags[0]), ("Variance", variance, flags[1])):
@@ -195,3 +234,20 @@ def mean_variance_normalization_grad(
     count = torch.full_like(sums[0], count_of(x, over))
     result = call("normalize_grad", x, grad, *stored, count, *sums, *fused, mask)
     return present(result, (x, scale, bias), mask)
+
+
+class _OfStored(torch.autograd.Function):
+    """Gradients with statistics that are given: there is no operator that takes them."""
+
+    @staticmethod
+    def forward(options: dict[str, Any], x: Tensor, grad: Tensor, *given: Any) -> Any:
+        scale, bias, mean, variance = given
+        return mean_variance_normalization_grad(
+            x, grad, scale, bias, mean=mean, variance=variance, **options
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    backward = staticmethod(FORMULAS["mean_variance_normalization_grad"][0])
