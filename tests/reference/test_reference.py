@@ -272,6 +272,21 @@ def test_wide_root_inverts_power(degree):
         assert abs(got - want) <= abs(want) / 2**85
 
 
+@pytest.mark.parametrize("scale", [-1040, -1022, 1000])
+def test_wide_quotients_and_roots_of_extremes(scale):
+    """Rests of products of subnormal numbers and of the largest ones do not get lost."""
+    draws = np.random.default_rng(8).uniform(0.5, 1, (2, 40))
+    a, b = np.ldexp(draws, scale)
+    quotient, root = Wide.of(a) / b, Wide.of(a).sqrt()
+    for got, p, q in zip(exact(quotient), exact(Wide.of(a)), exact(Wide.of(b)), strict=True):
+        assert abs(got - p / q) <= p / q / 2**98
+    for got, p in zip(exact(root), exact(Wide.of(a)), strict=True):
+        assert abs(got * got - p) <= p / 2**98
+    with np.errstate(all="ignore"):
+        half = Wide.of(np.float64(0.5)) / np.array([4.0, 0.0, np.inf, np.nan])
+    np.testing.assert_array_equal(half.hi, [0.125, np.inf, 0, np.nan])
+
+
 def test_wide_sum_is_that_of_fsum():
     rng = np.random.default_rng(5)
     x = rng.standard_normal((7, 1001)) * 2.0 ** rng.integers(-40, 40, (7, 1001))

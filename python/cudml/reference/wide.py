@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
+Exponents = NDArray[np.int32]
 Number = Union["Wide", F64, float]
 
 
@@ -49,17 +50,30 @@ class Wide:
         return _packed(product, rest + (self.hi * other.lo + self.lo * other.hi))
 
     def __truediv__(self, other: Number) -> Wide:
-        other = Wide.of(other)
-        first = self.hi / other.hi
-        left = self - other * first
-        second = left.hi / other.hi
-        third = (left - other * second).hi / other.hi
-        return _packed(first, second + third)
+        (dividend, e), (divisor, f) = self._parts(), Wide.of(other)._parts()
+        first = dividend.hi / divisor.hi
+        left = dividend - divisor * first
+        second = left.hi / divisor.hi
+        third = (left - divisor * second).hi / divisor.hi
+        return _packed(first, second + third)._scaled(e - f)
 
     def sqrt(self) -> Wide:
         """The square root."""
-        root = np.sqrt(self.hi)
-        return _packed(root, (self - Wide.of(root) * root).hi / (2 * root))
+        part, e = self._parts()
+        odd = e % 2
+        part = part._scaled(odd)
+        root = np.sqrt(part.hi)
+        wide = _packed(root, (part - Wide.of(root) * root).hi / (2 * root))
+        return wide._scaled((e - odd) // 2)
+
+    def _parts(self) -> tuple[Wide, Exponents]:
+        """A value in [0.5, 1) and its exponent: where numbers are subnormal, rests are lost."""
+        exponent = np.frexp(self.hi)[1]
+        return self._scaled(-exponent), exponent
+
+    def _scaled(self, exponent: Exponents) -> Wide:
+        """The value times 2**exponent."""
+        return _packed(np.ldexp(self.hi, exponent), np.ldexp(self.lo, exponent))
 
     def power(self, exponent: int) -> Wide:
         """The value to a positive integer power, by repeated squaring."""
