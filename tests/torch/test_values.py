@@ -97,6 +97,23 @@ def test_pooled_channels_last_stays_so() -> None:
     assert y.is_contiguous(memory_format=torch.channels_last_3d)
 
 
+@pytest.mark.decision("D-GRAD-38")
+@pytest.mark.parametrize("size", [(4, 1), (1, 4)])
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_spatial_size_of_1_keeps_channels_last(size: tuple[int, int], asks: bool) -> None:
+    """What such a dimension grows to stands between N and C in memory, and its stride says so."""
+    wide = torch.rand(2, 3, 5, 6).contiguous(memory_format=torch.channels_last)
+    x = wide[:, :, : size[0], : size[1]].contiguous(memory_format=torch.channels_last)
+    x = torch.empty(x.shape, memory_format=torch.channels_last).copy_(x).requires_grad_(asks)
+    grown = (2, 3, size[0] + 1, size[1] + 2)
+    want = torch.empty(grown, memory_format=torch.channels_last).stride()
+    assert x.stride() == (x[0].numel(), 1, 3 * size[1], 3)
+    assert cudml.torch.padding(x, 0, [0, 0, 1, 2], mode="edge").stride() == want
+    assert cudml.torch.average_pooling(x, 1, 1, 0, [1, 2]).stride() == want
+    assert cudml.torch.max_unpooling(x, torch.zeros(x.shape).long(), grown).stride() == want
+    assert cudml.torch.mean_variance_normalization(x, axes=1).stride() == x.stride()
+
+
 @pytest.mark.parametrize("axes", [(0, 1), (1, 3), (0, 2, 3), (1,), (-1,)])
 def test_pooled_axes(axes: tuple[int, ...]) -> None:
     """Whatever dimensions are pooled: values, indices, gradients, fake shapes."""
@@ -215,7 +232,7 @@ def test_statistics_beside_a_result(dtype: str, flags: tuple[bool, bool], layout
     """They have cudml's bits, also where autograd records, and are no way back."""
     x = data((2, 3, 5, 7), dtype, 3)
     t = ts.LAYOUTS[layout](ts.tensor(x))
-    options = {"axes": (1, 3), "use_mean": flags[0], "use_variance": flags[1]}
+    options = {"axes": 3, "use_mean": flags[0], "use_variance": flags[1]}
     alone = cudml.torch.mean_variance_normalization(t, **options)
     y, *statistics = cudml.torch.mean_variance_normalization(t, **options, return_statistics=True)
     assert ts.equal(y, alone) and y.stride() == alone.stride()
@@ -228,9 +245,10 @@ def test_statistics_beside_a_result(dtype: str, flags: tuple[bool, bool], layout
     for used, own, other, of_numpy in zip(flags, statistics, recorded, want, strict=True):
         assert (own is None) == (other is None) == (not used)
         if used:
-            assert own.shape == other.shape == (2, 1, 5, 1) and own.dtype == other.dtype
+            assert own.shape == other.shape == (2, 3, 5, 1) and own.dtype == other.dtype
             assert layout != "contiguous" or ts.equal(own, of_numpy)
             assert ts.equal(own, other)
+            assert own.is_contiguous() and other.is_contiguous()
     again.sum().backward(retain_graph=True)
     assert leaf.grad is not None
     with refused(RuntimeError, "normalization_statistics: not differentiable"):

@@ -81,7 +81,7 @@ def mean_variance_normalization(
                 "out": None if out is None else (out, None, None),
                 "return_statistics": return_statistics,
             }
-        return cudml.mean_variance_normalization(
+        result = cudml.mean_variance_normalization(
             x,
             scale,
             bias,
@@ -92,6 +92,10 @@ def mean_variance_normalization(
             activation=activation,
             **extra,
         )
+        if not return_statistics:
+            return result
+        y, *statistics = result
+        return y, *(None if t is None else t.contiguous() for t in statistics)
     check_tensors(op, "scale", "bias", x=x, scale=scale, bias=bias)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
     over = axes_of(op, axes, x.dim())

@@ -27,8 +27,13 @@ def format_of(x: Tensor) -> torch.memory_format:
 
 
 def keeps_order(x: Tensor) -> bool:
-    """Whether `cudml` gives its results the memory format by itself that they have here."""
-    return x.is_contiguous() or format_of(x) is not torch.contiguous_format
+    """Whether `cudml` gives its results the memory format by itself that they have here.
+
+    A spatial size of 1 does not tell it where a larger one of the result stands in memory.
+    """
+    return x.is_contiguous() or (
+        format_of(x) is not torch.contiguous_format and 1 not in x.shape[2:]
+    )
 
 
 def empty(like: Tensor, sizes: Ints, dtype: torch.dtype | None = None) -> Tensor:
