@@ -119,7 +119,8 @@ def mvn_cases() -> Iterator[Case]:
                  {"use_mean": False, "use_variance": False})[k % 3]  # fmt: skip
         yield Case(f"{name}, {flags}", op, {"x": shape, **given}, {"axes": axes, **flags},
                    layouts=few)  # fmt: skip
-        yield Case(f"{name}, statistics", op, {"x": shape}, {"axes": axes, "return_statistics": True},
+        both = {"axes": axes, "return_statistics": True}
+        yield Case(f"{name}, statistics", op, {"x": shape}, both,
                    ("float16", "float32", "float64"), few)  # fmt: skip
         wide = {"axes": axes, "epsilon": 0.5, "scale_wide": True, "bias_wide": True}
         yield Case(f"{name}, wide scale", op, {"x": shape, **given}, wide,
