@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from torch import nn  # noqa: E402
+
 from cudml.torch import convert, functional  # noqa: E402
 from tests.torch.models import MODELS  # noqa: E402
 
@@ -44,3 +46,20 @@ def test_a_converted_model_compiles() -> None:
     net = convert(kind().double()).model
     x = torch.randn(shape, dtype=torch.float64)
     torch.testing.assert_close(compiled(net)(x), net(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [nn.BatchNorm2d, nn.InstanceNorm2d])
+def test_running_statistics_move_in_one_graph(kind: type) -> None:
+    """In training, with gradients, as without compilation and as torch's own do."""
+    own = kind(3, affine=True, track_running_stats=True).double()
+    nets = [own, convert(own).model, convert(own).model]
+    calls = [nets[0], nets[1], compiled(nets[2])]
+    for n in (2, 5):
+        x = torch.randn(n, 3, 4, 5, dtype=torch.float64, requires_grad=True)
+        results = [call(x) for call in calls]
+        grad = torch.randn_like(x)
+        gradients = [torch.autograd.grad(y, x, grad)[0] for y in results]
+        for found in (results, gradients, [net.running_mean for net in nets],
+                      [net.running_var for net in nets]):  # fmt: skip
+            for got in found[1:]:
+                torch.testing.assert_close(got, found[0], rtol=1e-12, atol=1e-12)

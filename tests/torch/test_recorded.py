@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
+import cudml  # noqa: E402
 import cudml.torch as ct  # noqa: E402
 import torch_support as ts  # noqa: E402
 from cudml.torch._autograd import FORMULAS  # noqa: E402
@@ -147,3 +148,35 @@ def test_refusals_of_the_kernel_pass_through() -> None:
         ct.mean_variance_normalization(x, torch.rand(2, 3, 6), axes=1)
     with refused(ValueError, "max_pooling: OutputTensor"):
         ct.max_pooling(x, 2, output_sizes=(9,))
+
+
+def test_statistics_come_with_the_result() -> None:
+    """Those of the call itself, of the parts in use; the gradient is that of a call without."""
+    case = ts.forward()["mean_variance_normalization"]
+    arrays, options = case.arrays, {"axes": (1, 3), "activation": "gelu", "return_statistics": True}
+    for flags in ({}, {"use_mean": False}, {"use_variance": False}):
+        want = cudml.mean_variance_normalization(*arrays.values(), **options, **flags)
+        tensors = case.tensors(requires_grad=True)
+        got = ct.mean_variance_normalization(*tensors.values(), **options, **flags)
+        assert node(got) == f"{DIRECT}mean_variance_normalizationBackward"
+        assert [t is None for t in got] == [a is None for a in want]
+        assert all(ts.equal(*pair) for pair in zip(ts.listed(got), ts.listed(want), strict=True))
+        grad = torch.linspace(-1, 2, got[0].numel()).view_as(got[0])
+        got[0].backward(grad)
+        every = cudml.mean_variance_normalization_grad(
+            arrays["x"], grad.numpy(), arrays["scale"], arrays["bias"],
+            axes=(1, 3), activation="gelu", **flags,
+        )  # fmt: skip
+        found = [t.grad for t in tensors.values()]
+        assert all(ts.equal(*pair) for pair in zip(found, every, strict=True))
+
+
+@pytest.mark.parametrize("with_result", [False, True])
+@pytest.mark.parametrize("which", [1, 2])
+def test_statistics_that_come_along_have_no_gradient(which: int, with_result: bool) -> None:
+    x = torch.rand(2, 3, 7).requires_grad_()
+    results = ct.mean_variance_normalization(x, axes=(0, 2), return_statistics=True)
+    words = "cudml::normalization_statistics: not differentiable; use mean_variance_normalization"
+    with refused(RuntimeError, words):
+        (results[which].sum() + (results[0].sum() if with_result else 0)).backward()
+    assert x.grad is None

@@ -57,12 +57,6 @@ def is_plain(*tensors: Any, may_record: bool = False) -> bool:
     return getattr(forward_ad, "_current_level", 0) < 0
 
 
-def only_records(*tensors: Any) -> bool:
-    """Whether a call on these would be plain if autograd did not record it."""
-    with torch.no_grad():
-        return is_plain(*tensors)
-
-
 def call(name: str, *arguments: Any) -> Any:
     """The result of an operator."""
     tensors = [a for a in arguments if isinstance(a, Tensor)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import cudml
 from cudml.torch._activations import decode
-from cudml.torch._results import RESULTS, Ints, Triple
+from cudml.torch._results import RESULTS, Ints, Triple, row_major
 from cudml.torch._schemas import library
 
 _OUTPUTS = ("x", "scale", "bias")
@@ -91,6 +91,24 @@ def _mean_variance_normalization(
         activation=decode(activation, parameters),
         out=torch.empty_like(x),
     )
+
+
+def normalized_with_statistics(x: Tensor, scale: Any, bias: Any, *arguments: Any) -> Any:
+    """Mean-variance normalization, and its mean and variance as far as they are in use."""
+    axes, use_mean, use_variance, epsilon, activation, parameters = arguments
+    results = cudml.mean_variance_normalization(
+        x,
+        scale,
+        bias,
+        axes=axes,
+        use_mean=use_mean,
+        use_variance=use_variance,
+        epsilon=epsilon,
+        activation=decode(activation, parameters),
+        return_statistics=True,
+        out=(torch.empty_like(x), None, None),
+    )
+    return row_major(*results)
 
 
 def _chosen(out: Triple, tensors: Sequence[Any], mask: Sequence[bool]) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import ActivationLike, Axes, GradientName, Number
-from cudml.torch._activations import decode, encode
+from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._autograd import FORMULAS
-from cudml.torch._dispatch import call, check_tensors, is_plain, only_records
-from cudml.torch._results import count_of, keeps_order, masked
+from cudml.torch._dispatch import call, check_tensors, is_plain, recorded
+from cudml.torch._recorded import WITH_STATISTICS
+from cudml.torch._results import count_of, keeps_order, masked, row_major
 
 OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -60,7 +61,8 @@ def mean_variance_normalization(
 ) -> Any:
     """`cudml.mean_variance_normalization` with gradients of x, scale and bias.
 
-    Going back through the statistics is an error; in compiled code they cost a pass over x.
+    Going back through the statistics is an error; where more than autograd watches, as in a
+    compiled program, they cost a pass over x.
 
     Examples
     --------
@@ -94,55 +96,16 @@ def mean_variance_normalization(
         )
         if not return_statistics:
             return result
-        y, *statistics = result
-        return y, *(None if t is None else t.contiguous() for t in statistics)
+        return row_major(*result)
     check_tensors(op, "scale", "bias", x=x, scale=scale, bias=bias)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
     over = axes_of(op, axes, x.dim())
-    arguments = (
-        x,
-        scale,
-        bias,
-        over,
-        *flags,
-        real(op, "Epsilon", epsilon),
-        *encode(op, activation),
-    )
+    rest = (over, *flags, real(op, "Epsilon", epsilon), *encode(op, activation))
     if not flag(op, "return_statistics", return_statistics):
-        return call(op, *arguments)
-    if only_records(x, scale, bias):
-        return _WithStatistics.apply(*arguments)
-    return call(op, *arguments), *_statistics(x, over, *flags)
-
-
-class _WithStatistics(torch.autograd.Function):
-    """The result and its statistics by one call; the gradient is that of the result."""
-
-    @staticmethod
-    def forward(x: Tensor, scale: Any, bias: Any, axes: Any, *rest: Any) -> Any:
-        use_mean, use_variance, epsilon, activation, parameters = rest
-        return mean_variance_normalization(
-            x,
-            scale,
-            bias,
-            axes=axes,
-            use_mean=use_mean,
-            use_variance=use_variance,
-            epsilon=epsilon,
-            activation=decode(activation, parameters),
-            return_statistics=True,
-        )
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.set_materialize_grads(False)
-        FORMULAS["mean_variance_normalization"][1](ctx, inputs, output[0])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, *of_statistics: Tensor | None) -> Any:
-        if any(g is not None for g in of_statistics):
-            FORMULAS["normalization_statistics"][0](ctx, *of_statistics)
-        return FORMULAS["mean_variance_normalization"][0](ctx, grad)
+        return call(op, x, scale, bias, *rest)
+    if is_plain(x, scale, bias, may_record=True):
+        return recorded[WITH_STATISTICS](x, scale, bias, *rest)
+    return call(op, x, scale, bias, *rest), *_statistics(x, over, *flags)
 
 
 def _statistics(x: Tensor, axes: list[int], use_mean: bool, use_variance: bool) -> Any:
@@ -216,7 +179,7 @@ def mean_variance_normalization_grad(
         return cudml.mean_variance_normalization_grad(x, grad, **given, **options, out=out)
     check_tensors(op, *given, x=x, grad=grad, **given)
     mask, has_own = chosen(op, outputs), mean is None and variance is None
-    if not has_own and only_records(*tensors):
+    if not has_own and is_plain(*tensors, may_record=True):
         found: Gradients = _OfStored.apply(options, *tensors)
         return found
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))

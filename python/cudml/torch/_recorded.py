@@ -14,7 +14,9 @@ import torch
 
 from cudml.torch._autograd import FORMULAS
 from cudml.torch._dispatch import recorded
-from cudml.torch._kernels import KERNELS
+from cudml.torch._kernels import KERNELS, normalized_with_statistics
+
+WITH_STATISTICS = "mean_variance_normalization with its statistics"
 
 
 def _function(name: str) -> Any:
@@ -30,7 +32,28 @@ def _function(name: str) -> Any:
     return type(f"cudml_{name}", (torch.autograd.Function,), body)
 
 
+def _with_statistics() -> Any:
+    """Normalization that gives the statistics that it has found; these have no gradient."""
+    backward, save = FORMULAS["mean_variance_normalization"]
+    refuse, _ = FORMULAS["normalization_statistics"]
+
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        results = normalized_with_statistics(*arguments)
+        save(ctx, arguments, results[0])
+        ctx.set_materialize_grads(False)
+        return results
+
+    def checked(ctx: Any, grad: Any, *of_statistics: Any) -> Any:
+        if any(g is not None for g in of_statistics):
+            refuse(ctx)
+        return backward(ctx, grad)
+
+    body = {"forward": staticmethod(forward), "backward": staticmethod(checked)}
+    return type("cudml_mean_variance_normalization", (torch.autograd.Function,), body)
+
+
 def register() -> None:
     """Have calls that autograd alone records go through these functions."""
     for name in FORMULAS:
         recorded[name] = _function(name).apply
+    recorded[WITH_STATISTICS] = _with_statistics().apply

@@ -103,6 +103,12 @@ def groups(x: Tensor, axes: Sequence[int], dtype: torch.dtype) -> Tensor:
     return torch.empty(sizes, dtype=dtype, device=x.device)
 
 
+def row_major(y: Tensor, *statistics: Tensor | None) -> tuple[Tensor | None, ...]:
+    """A result as it is and what `groups` would make of its statistics, whose sizes of 1 leave
+    their strides open."""
+    return y, *(None if t is None else t.contiguous() for t in statistics)
+
+
 def count_of(x: Tensor, axes: Sequence[int]) -> Any:
     """The elements of a group."""
     count: Any = 1

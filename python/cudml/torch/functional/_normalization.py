@@ -131,15 +131,13 @@ def _of_channels(function: str, x: Tensor, **given: Any) -> list[Tensor | None]:
 
 
 @torch.no_grad()
-def _update(
-    x: Tensor, axes: list[int], momentum: float, running_mean: Any, running_var: Any
-) -> None:
-    """Moves the running statistics towards those of `x`; variances are unbiased."""
-    count, mean, m2 = canonical.normalization_statistics(x.detach(), axes=axes)
-    for running, latest in ((running_mean, mean), (running_var, m2 / (count - 1))):
-        if running is not None:
-            per_channel = latest.flatten(1).mean(0)  # of a batch of instances
-            running.copy_(running * (1 - momentum) + momentum * per_channel)
+def _update(running: tuple[Any, Any], latest: tuple[Any, Any], momentum: float, count: Any) -> None:
+    """Moves running statistics towards the latest of `count` elements; variances are unbiased."""
+    shares = (momentum, momentum * count / (count - 1))
+    for stored, found, share in zip(running, latest, shares, strict=True):
+        if stored is not None:
+            per_channel = found.flatten() if found.shape[0] == 1 else found.flatten(1).mean(0)
+            stored.mul_(1 - momentum).add_(per_channel, alpha=share)
 
 
 def _with_stored(
@@ -169,11 +167,14 @@ def _per_channel(
     _more_than_one(function, x, count)
     if count == 0:
         return canonical.normalize(x, None, None, scale, shift, epsilon=eps, activation=act)
-    y = canonical.mean_variance_normalization(
-        x, scale, shift, axes=axes, epsilon=eps, activation=act
+    is_updated = any(r is not None for r in running)
+    options = {"axes": axes, "epsilon": eps, "activation": act}
+    if not is_updated:
+        return canonical.mean_variance_normalization(x, scale, shift, **options)
+    y, *latest = canonical.mean_variance_normalization(
+        x, scale, shift, **options, return_statistics=True
     )
-    if any(r is not None for r in running):
-        _update(x, axes, momentum, *running)
+    _update(running, (latest[0], latest[1]), momentum, count)
     return y
 
 
