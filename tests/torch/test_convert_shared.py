@@ -11,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 from cudml.torch import convert  # noqa: E402
 from cudml.torch.nn._shared import SharedActivation  # noqa: E402
 from tests.torch.models import Bottleneck  # noqa: E402
@@ -36,7 +38,7 @@ def inputs() -> torch.Tensor:
 
 def outcome(net: Any, x: torch.Tensor) -> list[torch.Tensor]:
     """The result, all gradients, and buffers after one step."""
-    x = x.clone().requires_grad_()
+    x = x.detach().clone().requires_grad_()
     y = net(x)
     net.zero_grad()
     y.backward(torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view_as(y))
@@ -220,3 +222,25 @@ def test_one_graph() -> None:
     assert [c.split(".")[1] for c in calls if "silu" in c or "cudml" in c] == [
         "mean_variance_normalization", "silu",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_recomputed_in_the_backward_pass(use_reentrant: bool) -> None:
+    """With the activation of an activation, which a lost mark would apply once more."""
+    net = Chained().double()
+    other = convert(net).model
+    again = nn.Module()
+    again.forward = lambda x: checkpoint(other, x, use_reentrant=use_reentrant)  # type: ignore[method-assign]
+    x = inputs()
+    for got, want in zip(outcome(again, x), outcome(net, x)[:2], strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    for own, through in zip(net.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(through.grad, own.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_transformations_of_torch_func() -> None:
+    net, x = Chained().double(), inputs()
+    other = convert(net).model
+    for way in (torch.func.grad(lambda f, v: f(v).square().sum(), 1), lambda f, v: torch.vmap(f)(
+            torch.stack([v, v * 2]))):  # fmt: skip
+        torch.testing.assert_close(way(other, x), way(net, x), rtol=1e-12, atol=1e-12)

@@ -44,6 +44,8 @@ def wholes(
     op: str, field: str, values: Any, count: int, least: int, most: int = _LARGEST
 ) -> list[Any]:
     """An int for each of `count` dimensions; one alone stands for all of them."""
+    if type(values) is int and least <= values <= most:
+        return [values] * count
     if not is_list(values):
         return [whole(op, f"{field}[0]", values, least, most)] * count
     if len(values) != count:

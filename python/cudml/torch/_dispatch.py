@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from cudml.torch._kernels import KERNELS
+from cudml.torch._kernels import KERNELS, detached
 from cudml.torch._schemas import SCHEMAS
 
 _EXACT = (Tensor, torch.nn.Parameter)  # a subclass may mean something else by a call
@@ -35,6 +35,11 @@ def registered(name: str) -> Callable[..., Any]:
     return operator
 
 
+def _has_level() -> bool:
+    """Whether tensors may have tangents, as they may where PyTorch has no such number."""
+    return getattr(forward_ad, "_current_level", 0) >= 0
+
+
 def is_plain(*tensors: Any, may_record: bool = False) -> bool:
     """Whether a call on these is nothing but its result: no trace, no transformation, no gradient,
     unless autograd may record.
@@ -53,8 +58,7 @@ def is_plain(*tensors: Any, may_record: bool = False) -> bool:
             return False
         if not (t.is_cpu or t.is_cuda) or t.is_neg():
             return False
-    # Negative outside of forward mode; where PyTorch has no such number, unpack_dual is asked.
-    return getattr(forward_ad, "_current_level", 0) < 0
+    return not _has_level()
 
 
 def call(name: str, *arguments: Any) -> Any:
@@ -63,7 +67,7 @@ def call(name: str, *arguments: Any) -> Any:
     if is_plain(*tensors, may_record=True):
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return recorded[name](*arguments)
-        return KERNELS[name](*arguments)
+        return KERNELS[name](*detached(arguments))
     if not torch.compiler.is_compiling():
         if _is_transformed() and not _excluded(_FRONT):  # it is, within an operator's own rule
             return transformed[name](*arguments)
@@ -77,21 +81,22 @@ def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
 
     The names in `optional` may be None.
     """
-    first: Tensor | None = None
+    device = None
+    may_be_dual = not torch.compiler.is_compiling() and _has_level()
     for name, t in tensors.items():
         if t is None and name in optional:
             continue
         if not isinstance(t, Tensor):
             raise TypeError(f"{op}: {name} is a {type(t).__name__}; it must be a torch.Tensor")
-        if t.device.type not in ("cpu", "cuda"):
-            raise ValueError(f"{op}: {name} is on the device {t.device}; it must be on cpu or cuda")
-        first = t if first is None else first
-        if t.device != first.device:
+        own = t.device
+        if own.type not in ("cpu", "cuda"):
+            raise ValueError(f"{op}: {name} is on the device {own}; it must be on cpu or cuda")
+        device = own if device is None else device
+        if own != device:
             raise ValueError(
-                f"{op}: {name} is on the device {t.device}; it must be on {first.device}, "
-                "where the others are"
+                f"{op}: {name} is on the device {own}; it must be on {device}, where the others are"
             )
-        if not torch.compiler.is_compiling() and forward_ad.unpack_dual(t).tangent is not None:
+        if may_be_dual and forward_ad.unpack_dual(t).tangent is not None:
             raise RuntimeError(
                 f"{op}: {name} has a tangent; forward-mode differentiation is not supported"
             )

@@ -14,7 +14,7 @@ import torch
 
 from cudml.torch._autograd import FORMULAS
 from cudml.torch._dispatch import recorded
-from cudml.torch._kernels import KERNELS, normalized_with_statistics
+from cudml.torch._kernels import KERNELS, detached, normalized_with_statistics
 
 WITH_STATISTICS = "mean_variance_normalization with its statistics"
 
@@ -23,7 +23,7 @@ def _function(name: str) -> Any:
     kernel, (backward, save) = KERNELS[name], FORMULAS[name]
 
     def forward(ctx: Any, *arguments: Any) -> Any:
-        result = kernel(*arguments)
+        result = kernel(*detached(arguments))
         save(ctx, arguments, result)
         return result
 
@@ -38,7 +38,7 @@ def _with_statistics() -> Any:
     refuse, _ = FORMULAS["normalization_statistics"]
 
     def forward(ctx: Any, *arguments: Any) -> Any:
-        results = normalized_with_statistics(*arguments)
+        results = normalized_with_statistics(*detached(arguments))
         save(ctx, arguments, results[0])
         ctx.set_materialize_grads(False)
         return results
