@@ -18,9 +18,12 @@ class GroupStatistics {
 
   /// Those of a group, by its number among the kept dimensions. A is what the plan is computed in.
   template <class A>
-  [[gnu::noinline]] void put(int64_t group, A mean, A variance) const {
-    const auto at =
-        StridedWalk<MvnPlan::kStatistics>(plan_.statistics, plan_.statistics_rank, group).offsets();
+  void put(int64_t group, A mean, A variance) const {
+    StridedOffsets<MvnPlan::kStatistics> at;
+    if (plan_.statistics_rank > 1)
+      at = offsets(group);
+    else
+      at.add(plan_.statistics[0], group);
     if (plan_.has_mean_result) static_cast<A*>(mean_)[at[MvnPlan::kMean]] = mean;
     if (plan_.has_variance_result) static_cast<A*>(variance_)[at[MvnPlan::kVariance]] = variance;
   }
@@ -31,6 +34,11 @@ class GroupStatistics {
   }
 
  private:
+  [[gnu::noinline]] StridedOffsets<MvnPlan::kStatistics> offsets(int64_t group) const {
+    return StridedWalk<MvnPlan::kStatistics>(plan_.statistics, plan_.statistics_rank, group)
+        .offsets();
+  }
+
   const MvnPlan& plan_;
   void *mean_, *variance_;
 };

@@ -4,144 +4,9 @@
 //   paths write FILE    runs, and writes the numbers
 //   paths check FILE    runs, and compares the numbers with those of the file
 //   paths bits FILE     runs, and writes a hash of what each path wrote, a line for each
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "core/dtype.h"
-#include "cpu/isa/backend.h"
-#include "cpu/threads/parallel.h"
-
-using namespace cudml;
-using cpu::Arrays;
+#include "cases.h"
 
 namespace {
-
-int failures = 0;
-std::map<std::string, int> runs;     // of each path
-std::vector<std::string> names;      // of each case
-std::vector<double> bounds, wanted;  // of each number: 0 where bits are fixed
-std::vector<double> numbers;
-std::vector<std::string> hashes;  // of each case by each path
-
-/// Numbers in the type of a tensor, with room behind and before them that must stay as it is.
-struct Tensor {
-  TensorDesc desc;
-  std::vector<unsigned char> room;
-  static constexpr size_t kEdge = 128;
-
-  Tensor() = default;
-  Tensor(Dtype dtype, Dims sizes, int seed = 0) {
-    desc = {dtype, sizes, packed_strides(sizes)};
-    room.assign(bytes() + 2 * kEdge, 0x5a);
-    for (int64_t i = 0; seed && i < count(sizes); ++i) set(i, number(i, seed));
-  }
-  size_t bytes() const { return size_t(count(desc.sizes)) * size_of(desc.dtype); }
-  void* data() { return room.data() + kEdge; }
-
-  static double number(int64_t i, int seed) {
-    const auto mixed = uint64_t(i * 2654435761 + seed * 40503) * 0x9e3779b97f4a7c15u;
-    return double(int64_t(mixed >> 44) - (1 << 19)) / (1 << 18);  // in [-2, 2)
-  }
-  double at(int64_t i) {
-    switch (desc.dtype) {
-#define ENTRY(name, type) \
-  case Dtype::name: return double(load_as_acc(static_cast<type*>(data())[i]));
-      CUDML_DTYPES(ENTRY)
-#undef ENTRY
-    }
-    return 0;
-  }
-  void set(int64_t i, double v) {
-    switch (desc.dtype) {
-#define ENTRY(name, type)                                                  \
-  case Dtype::name:                                                        \
-    static_cast<type*>(data())[i] =                                        \
-        store_as<type>(Acc<type>(is_float(desc.dtype) ? v : 20 * v + 50)); \
-    return;
-      CUDML_DTYPES(ENTRY)
-#undef ENTRY
-    }
-  }
-  /// FNV-1a of all bytes.
-  uint64_t hash() const {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (unsigned char byte : room) h = (h ^ byte) * 0x100000001b3u;
-    return h;
-  }
-  bool has_edges() const {
-    for (size_t i = 0; i < kEdge; ++i)
-      if (room[i] != 0x5a || room[room.size() - 1 - i] != 0x5a) return false;
-    return true;
-  }
-};
-
-/// What two right results may differ by, of numbers up to 1.
-double bound_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::float16: return 0x1p-9;
-    case Dtype::bfloat16: return 0x1p-6;
-    case Dtype::float64: return 1e-12;
-    default: return 4e-6;
-  }
-}
-
-bool is_close(double a, double b, double bound) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return a == b || std::abs(a - b) <= bound * (1 + std::abs(b));
-}
-
-void fail(const std::string& name, const char* path, const char* what) {
-  std::printf("%s by %s: %s\n", name.c_str(), path, what);
-  ++failures;
-}
-
-/// Runs all paths that take a plan, and once more past the caches if that is how it was called.
-template <class Plan>
-void run_paths(const std::string& name, cpu::Paths<Plan> paths, const Plan& plan, Arrays arrays,
-               Tensor y, Tensor indices, Tensor workspace, bool is_exact) {
-  const double bound = is_exact ? 0 : bound_of(y.desc.dtype);
-  const int64_t n = count(y.desc.sizes);
-  std::vector<double> plain, where;
-  for (size_t i = paths.size(); i-- > 0;) {
-    const auto& path = paths[i];
-    if (choose::refusal(path, plan, cpu::Machine{cpu::num_threads()})) continue;
-    Tensor out = y, at = indices, space = workspace;
-    arrays.outputs[0] = out.data();
-    arrays.outputs[1] = at.room.empty() ? nullptr : at.data();
-    arrays.workspace = space.room.empty() ? nullptr : space.data();
-    path.run(plan, arrays);
-    ++runs[path.name];
-    hashes.push_back(name + " by " + path.name + ": " + std::to_string(out.hash()) + " " +
-                     std::to_string(at.hash()));
-    if (!out.has_edges()) fail(name, path.name, "writes beyond its result");
-    bool is_same = true;
-    for (int64_t k = 0; k < n; ++k) {
-      if (plain.size() < size_t(n)) plain.push_back(out.at(k));
-      is_same &= is_close(out.at(k), plain[size_t(k)], bound);
-    }
-    for (int64_t k = 0; !at.room.empty() && k < n; ++k) {
-      if (where.size() < size_t(n)) where.push_back(at.at(k));
-      is_same &= at.at(k) == where[size_t(k)];
-    }
-    if (!is_same) fail(name, path.name, "differs from the plain path");
-  }
-  plain.insert(plain.end(), where.begin(), where.end());
-  for (double v : plain) {
-    numbers.push_back(v);
-    bounds.push_back(bound);
-    names.push_back(name);
-  }
-}
-
-std::string called(const char* what, Dtype dtype, const Dims& sizes) {
-  std::string name = std::string(what) + " " + name_of(dtype);
-  for (int64_t size : sizes) name += " " + std::to_string(size);
-  return name;
-}
 
 /// A description with the axes in another order of memory: channels last.
 void put_channels_last(TensorDesc& t) {
@@ -259,18 +124,24 @@ void pad(Dtype dtype, const Dims& sizes, int64_t start, int64_t end, Border mode
             cpu::backend().pad(), make_plan(d, x.desc, y.desc), arrays, y, {}, {}, true);
 }
 
+/// An array whose dimensions of 1 are broadcast to other sizes.
+Tensor broadcast(Dtype dtype, const Dims& from, const Dims& sizes, int seed) {
+  Tensor t(dtype, from, seed);
+  for (int i = 0; i < sizes.rank; ++i) {
+    if (from[i] == 1) t.desc.strides[i] = 0;
+    t.desc.sizes[i] = sizes[i];
+  }
+  return t;
+}
+
 void mvn(Dtype dtype, const Dims& sizes, const Dims& axes, const Dims& affine, ActivationKind kind,
          bool use_mean) {
   MvnDesc d;
   d.axes = axes;
   d.use_mean = use_mean;
   d.activation = {kind, 1, 0.5};
-  Tensor x(dtype, sizes, 5), scale(dtype, affine, 2), bias(dtype, affine, 4), y(dtype, sizes);
-  for (TensorDesc* t : {&scale.desc, &bias.desc})
-    for (int i = 0; i < sizes.rank; ++i) {
-      if (t->sizes[i] == 1) t->strides[i] = 0;
-      t->sizes[i] = sizes[i];
-    }
+  Tensor x(dtype, sizes, 5), y(dtype, sizes), scale = broadcast(dtype, affine, sizes, 2),
+                                              bias = broadcast(dtype, affine, sizes, 4);
   Arrays arrays;
   arrays.inputs[0] = x.data();
   arrays.inputs[1] = scale.data();
@@ -278,6 +149,82 @@ void mvn(Dtype dtype, const Dims& sizes, const Dims& axes, const Dims& affine, A
   run_paths(called("mvn", dtype, sizes) + " activation " + std::to_string(int(kind)),
             cpu::backend().mvn(), make_plan(d, x.desc, &scale.desc, &bias.desc, y.desc), arrays, y,
             {}, {}, false);
+}
+
+void normalize(Dtype dtype, const Dims& sizes, const Dims& group, const Dims& affine,
+               ActivationKind kind) {
+  NormalizeDesc d;
+  d.activation = {kind, 1, 0.5};
+  Tensor x(dtype, sizes, 5), y(dtype, sizes), mean = broadcast(Dtype::float64, group, sizes, 6),
+                                              variance = broadcast(Dtype::float32, group, sizes, 8),
+                                              scale = broadcast(dtype, affine, sizes, 2),
+                                              bias = broadcast(Dtype::float32, affine, sizes, 4);
+  if (dtype == Dtype::float64) bias = broadcast(dtype, affine, sizes, 4);
+  for (int64_t i = 0; i < count(group); ++i) variance.set(i, std::abs(variance.at(i)) + 0.25);
+  Arrays arrays;
+  Tensor* const inputs[] = {&x, &mean, &variance, &scale, &bias};
+  for (int i = 0; i < 5; ++i) arrays.inputs[i] = inputs[i]->data();
+  run_paths(called("normalize", dtype, sizes) + " activation " + std::to_string(int(kind)),
+            cpu::backend().normalize(),
+            make_plan(d, {&x.desc, &mean.desc, &variance.desc, &scale.desc, &bias.desc}, y.desc),
+            arrays, y, {}, {}, false);
+}
+
+/// Count, mean and sum of squares of each group by every path.
+void statistics(Dtype dtype, const Dims& sizes, const Dims& axes, bool use_mean) {
+  const double bound = bound_of(dtype == Dtype::float64 ? dtype : Dtype::float32);
+  Dims groups = sizes;
+  for (int64_t a : axes) groups[int(a)] = 1;
+  const StatisticsDesc d = {"statistics", axes, use_mean, Dtype::float64};
+  Tensor x(dtype, sizes, 5);
+  const Tensor result(Dtype::float64, groups);
+  const StatisticsPlan plan = make_plan(d, x.desc, result.desc, result.desc, result.desc);
+  const std::string name = called("statistics", dtype, sizes);
+  const auto paths = cpu::backend().statistics();
+  std::vector<double> plain;
+  for (size_t i = paths.size(); i-- > 0;) {
+    if (choose::refusal(paths[i], plan, cpu::Machine{cpu::num_threads()})) continue;
+    Tensor results[3] = {result, result, result};
+    Arrays arrays;
+    arrays.inputs[0] = x.data();
+    for (int k = 0; k < 3; ++k) arrays.outputs[k] = results[k].data();
+    paths[i].run(plan, arrays);
+    ++runs[paths[i].name];
+    std::string hash;
+    for (size_t k = 0; k < size_t(3 * plan.groups); ++k) {
+      Tensor& own = results[k / size_t(plan.groups)];
+      const double v = own.at(int64_t(k) % plan.groups);
+      if (plain.size() <= k) plain.push_back(v);
+      if (!is_close(v, plain[k], bound)) fail(name, paths[i].name, "differs from the plain path");
+    }
+    for (Tensor& own : results) {
+      if (!own.has_edges()) fail(name, paths[i].name, "writes beyond its result");
+      hash += " " + std::to_string(own.hash());
+    }
+    hashes.push_back(name + " by " + paths[i].name + ":" + hash);
+  }
+  numbers.insert(numbers.end(), plain.begin(), plain.end());
+  bounds.resize(numbers.size(), bound);
+  names.resize(numbers.size(), name);
+}
+
+void run_norms(Dtype dtype) {
+  using enum ActivationKind;
+  for (ActivationKind kind : {identity, relu, swish}) {
+    normalize(dtype, {7, 61}, {7, 1}, {1, 61}, kind);
+    normalize(dtype, {2, 6, 5, 7}, {1, 6, 1, 1}, {1, 6, 1, 1}, kind);
+    normalize(dtype, {40, 33}, {1, 33}, {1, 33}, kind);
+    normalize(dtype, {3, 1100}, {3, 1100}, {1, 1}, kind);
+    normalize(dtype, {5, 2, 7}, {1, 2, 7}, {5, 1, 7}, kind);
+  }
+  for (bool use_mean : {true, false}) {
+    statistics(dtype, {37, 16}, {1}, use_mean);
+    statistics(dtype, {7, 61}, {1}, use_mean);
+    statistics(dtype, {2, 9000}, {1}, use_mean);
+    statistics(dtype, {4, 6, 5, 7}, {0, 2, 3}, use_mean);
+    statistics(dtype, {4, 6, 3, 5}, {0, 2, 3}, use_mean);
+    statistics(dtype, {300, 40}, {0}, use_mean);
+  }
 }
 
 void run_all() {
@@ -303,6 +250,7 @@ void run_all() {
         mvn(dtype, {300, 40}, {0}, {1, 40}, kind, use_mean);
         mvn(dtype, {2, 50, 4, 24}, {1, 3}, {1, 1, 4, 24}, kind, use_mean);
       }
+    run_norms(dtype);
   }
   for (Dtype dtype : {Dtype::int8, Dtype::uint8, Dtype::int32, Dtype::uint64}) {
     pool(PoolKind::max, dtype, {2, 16, 12, 34}, 3, 2, 1, false);
