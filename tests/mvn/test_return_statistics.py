@@ -120,6 +120,11 @@ def test_rows_of_every_kind(length: int, dtype: str) -> None:
         alone = both(x[i : i + 1], scale, bias, axes=1)
         assert (bits(alone[1]) == bits(mean[i : i + 1])).all()
         assert (bits(alone[2]) == bits(variance[i : i + 1])).all()
+    room = np.zeros((5, 9, length), x.dtype)
+    room[:, :8] = x.reshape(5, 8, length)
+    apart = both(room[:, :8], scale[None], bias[None], axes=2)
+    assert (bits(apart[1]).ravel() == bits(mean).ravel()).all()
+    assert (bits(apart[2]).ravel() == bits(variance).ravel()).all()
 
 
 @pytest.mark.decision("D-GRAD-48")

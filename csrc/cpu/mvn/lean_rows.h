@@ -1,6 +1,7 @@
 // Packed rows at equal distances that share scale and bias: a few are read, then written.
 #pragma once
 
+#include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/near_formulas.h"
 #include "cpu/mvn/sums.h"
 
@@ -21,10 +22,21 @@ class LeanRows {
     const float *scale = nullptr, *bias = nullptr;  // of which only the bias may stay null
     int64_t rows = 1, columns = 0;  // that are read before they are written, in turns of columns
     bool is_streamed = false, is_read_ahead = false;
+    const GroupStatistics* statistics = nullptr;  // where they go, if they are asked for
+
+    void put(int64_t group, const Moments<float>& m) const {
+      if (statistics) statistics->put(group, m);
+    }
   };
 
-  LeanRows(const Plan& plan, const T* x, T* y)
-      : p_(plan), n_(plan.plan.group_size), use_mean_(plan.plan.use_mean), x_(x), y_(y) {}
+  /// Rows from group `group` on.
+  LeanRows(const Plan& plan, const T* x, T* y, int64_t group)
+      : p_(plan),
+        n_(plan.plan.group_size),
+        use_mean_(plan.plan.use_mean),
+        x_(x),
+        y_(y),
+        group_(group) {}
 
   /// Rows [0, count).
   void run(int64_t count) {
@@ -34,6 +46,7 @@ class LeanRows {
       write(now, more);
       x_ += now * p_.x_step;
       y_ += now * p_.y_step;
+      group_ += now;
     }
     flush(y_ - p_.y_step);
   }
@@ -106,9 +119,12 @@ class LeanRows {
         sums.sum[i] = pair.sum;
         sums.square[i] = pair.square;
       }
-    if (finish_rows(p_.plan, count, sums, of_)) return;
-    for (int64_t i = 0; i < count; ++i)
-      if (!sums.correct_guess(p_.plan, i)) find_mean(i, sums.guess[i]);
+    const bool are_good = finish_rows(p_.plan, count, sums, of_);
+    if (are_good && !p_.statistics) return;
+    for (int64_t i = 0; i < count; ++i) {
+      const bool is_good = are_good || sums.correct_guess(p_.plan, i);
+      p_.put(group_ + i, is_good ? sums.moments(p_.plan, i) : find_mean(i, sums.guess[i]));
+    }
   }
 
   void read_row(int64_t i, int64_t ahead) {
@@ -116,17 +132,22 @@ class LeanRows {
     const Pair sums = sums_of(row(i), guess, ahead);
     const bool is_good = finish_lanes(p_.plan, sums.sum, sums.square, guess, of_.pivot[i],
                                       of_.factor[i], of_.shift[i], of_.near[i]);
-    if (!is_good && use_mean_) find_mean(i, guess_of(double(guess) + sums.sum / double(n_), 1));
+    if (is_good || !use_mean_) {
+      if (p_.statistics) p_.put(group_ + i, moments_from(p_.plan, guess, sums.sum, sums.square));
+      return;
+    }
+    p_.put(group_ + i, find_mean(i, guess_of(double(guess) + sums.sum / double(n_), 1)));
   }
 
   /// Row i's formula about its mean, since the guessed pivot was far from it.
-  [[gnu::noinline, gnu::cold]] void find_mean(int64_t i, float mean) {
+  [[gnu::noinline, gnu::cold]] Moments<float> find_mean(int64_t i, float mean) {
     GroupSums<kMostRows> sums;
     const Pair pair = sums_of(row(i), mean, 0);
     sums.guess[i] = mean;
     sums.sum[i] = pair.sum;
     sums.square[i] = pair.square;
     sums.finish_surely(p_.plan, i, of_);
+    return sums.moments(p_.plan, i);
   }
 
   const T* row(int64_t i) const { return x_ + i * p_.x_step; }
@@ -217,6 +238,7 @@ class LeanRows {
   const bool use_mean_;
   const T* x_;  // of the batch
   T* y_;
+  int64_t group_;           // number of its first row
   Coefficients<kMost> of_;  // the batch's rows
   Floats carry_ = {};       // the results at the end of a row that do not fill a vector
   int64_t carry_count_ = 0;

@@ -171,7 +171,7 @@ class PairedRows {
       const int64_t r = std::min(i, count - 1);
       GroupFormula f = {of.pivot[r], of.factor[r], of.shift[r], of.near[r] != 0};
       if (!are_good && !sums_.correct_guess(lean_.plan, r))
-        f = LeanRows<T>(lean_, x_ + r * lean_.x_step, nullptr).formula();
+        f = LeanRows<T>(lean_, x_ + r * lean_.x_step, nullptr, 0).formula();
       factor_[i] = f.factor;
       shift_[i] = f.is_near ? fused(-f.pivot, f.factor, f.shift) : f.shift;
       pivot_[i] = f.is_near ? 0 : f.pivot;

@@ -69,8 +69,7 @@ class PackedRows {
       const Room<Buffers> room(*this);
       Buffers& buffers = *room;
       Walk group(plan_.kept, plan_.kept_rank, begin);
-      if (is_lean(buffers) && !statistics_.are_wanted())
-        return run_lean(group.offsets(), end - begin, buffers);
+      if (is_lean(buffers)) return run_lean(group.offsets(), begin, end - begin, buffers);
       for (int64_t g = begin; g < end; g += batch_)
         run_batch(group, g, std::min(batch_, end - g), end - g - batch_, buffers);
     });
@@ -118,11 +117,9 @@ class PackedRows {
   bool finish_widened(const Offsets* at, int64_t count, Sums& sums,
                       Coefficients<kMostRows>& coefficients) const {
     for (int64_t i = 0; i < count; ++i) {
-      const bool is_near = WidenedRows<T>::find_near(plan_, x_ + at[i].x, coefficients, i);
-      if (is_near && !statistics_.are_wanted()) continue;
-      sums.guess[i] = is_near ? 0 : sums_.guess(at[i]);
+      if (WidenedRows<T>::find_near(plan_, x_ + at[i].x, sums, coefficients, i)) continue;
+      sums.guess[i] = sums_.guess(at[i]);
       sums_.add_group(at[i], 0, sums, i);
-      if (is_near) continue;
       if (sums.finish_one(plan_, i, coefficients) || sums.correct_guess(plan_, i)) continue;
       sums_.add_group(at[i], 0, sums, i);
       sums.finish_surely(plan_, i, coefficients);
@@ -135,7 +132,7 @@ class PackedRows {
            (buffers.shared_bias.row || !has_bias_row());
   }
 
-  void run_lean(const Offsets& at, int64_t count, const Buffers& buffers) const {
+  void run_lean(const Offsets& at, int64_t first, int64_t count, const Buffers& buffers) const {
     const int64_t row_bytes = plan_.group_size * int64_t(sizeof(T));
     const bool are_in_turns = columns_ < plan_.group_size;
     typename LeanRows<T>::Plan lean = {plan_, plan_.kept[0].x, plan_.kept[0].y};
@@ -146,13 +143,14 @@ class PackedRows {
                                          : 1;
     lean.columns = columns_;
     lean.is_streamed = is_streamed_;
+    lean.statistics = statistics_.are_wanted() ? &statistics_ : nullptr;
     lean.is_read_ahead = kIsHalf<T> ? ahead_ != 0 : is_large_ && !are_in_turns;
     if constexpr (kIsHalf<T> && kHasLineVectors)
       if (WidenedRows<T>::suit(lean)) {
         lean.is_streamed = is_large_;  // x's lines were read a few rows ago
-        return Room<WidenedRows<T>>(lean, x_ + at.x, y_ + at.y)->run(count);
+        return Room<WidenedRows<T>>(lean, x_ + at.x, y_ + at.y, first)->run(count);
       }
-    LeanRows<T>(lean, x_ + at.x, y_ + at.y).run(count);
+    LeanRows<T>(lean, x_ + at.x, y_ + at.y, first).run(count);
   }
 
   /// Elements of a row before the first line of y, or -1 where rows differ.

@@ -75,6 +75,13 @@ inline auto finish_lanes(const MvnPlan& plan, D sum, D square, F guess, F& pivot
   return is_near(delta, variance);
 }
 
+/// The statistics of a group, from sums about a guess that was good, or about the mean.
+inline Moments<float> moments_from(const MvnPlan& plan, float guess, double sum, double square) {
+  const auto n = double(plan.group_size);
+  if (!plan.use_mean) return {n, 0, 0, square};
+  return moments_about<float>(n, guess, sum, square);
+}
+
 constexpr int64_t kMostRows = 16;  // summed before any of them is written
 
 /// What normalizing needs of kMost groups: (x - pivot) * factor + shift. `near` is 1 where the mean
@@ -133,11 +140,9 @@ struct GroupSums {
     return false;
   }
 
-  /// The statistics of group i, from sums about a guess that was good, or the mean.
+  /// The statistics of group i.
   Moments<float> moments(const MvnPlan& plan, int64_t i) const {
-    const auto n = double(plan.group_size);
-    if (!plan.use_mean) return {n, 0, 0, square[i]};
-    return moments_about<float>(n, guess[i], sum[i], square[i]);
+    return moments_from(plan, guess[i], sum[i], square[i]);
   }
 
   /// Coefficients of a group whose guess is its mean, for want of a better one.

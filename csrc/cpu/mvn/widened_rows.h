@@ -23,18 +23,22 @@ class WidenedRows {
     return n % kLine == 0 && n <= kMost && (!std::is_same_v<T, BFloat16> || converts_pairs());
   }
 
-  /// Finds the coefficients of row i of others that stand anyhow, as find_formulas() would, if its
-  /// mean is near enough to 0.
+  /// Finds the sums and coefficients of row i of others that stand anyhow, as find_formulas()
+  /// would, if its mean is near enough to 0.
   [[gnu::noinline]] static bool find_near(const MvnPlan& plan, const T* x,
-                                          Coefficients<kMostRows>& of, int64_t i) {
+                                          GroupSums<kMostRows>& sums, Coefficients<kMostRows>& of,
+                                          int64_t i) {
     Floats lanes = {}, squares = {};
     for (int64_t k = 0; k < plan.group_size; k += kFloats) {
       const Floats v = load_wide(x + k, Whole{});
       lanes += v;
       squares = fused(v, v, squares);
     }
-    const double share = 1 / double(plan.group_size), square = sum_of_lanes(squares) * share,
-                 mean = plan.use_mean ? sum_of_lanes(lanes) * share : 0,
+    sums.guess[i] = 0;
+    sums.sum[i] = sum_of_lanes(lanes);
+    sums.square[i] = sum_of_lanes(squares);
+    const double share = 1 / double(plan.group_size), square = sums.square[i] * share,
+                 mean = plan.use_mean ? sums.sum[i] * share : 0,
                  variance = fused(-mean, mean, square),
                  factor = plan.use_variance ? 1 / root(variance + plan.epsilon) : 1;
     of.pivot[i] = 0;
@@ -44,7 +48,8 @@ class WidenedRows {
     return is_near(mean, variance) || !plan.use_mean;
   }
 
-  WidenedRows(const Plan& plan, const T* x, T* y)
+  /// Rows from group `group` on.
+  WidenedRows(const Plan& plan, const T* x, T* y, int64_t group)
       : p_(plan),
         n_(plan.plan.group_size),
         lead_(plan.y_step == n_ ? to_line(y) : 0),
@@ -52,7 +57,8 @@ class WidenedRows {
                      (plan.y_step == n_ || (to_line(y) == 0 && plan.y_step % kLine == 0))),
         ahead_((kMostAhead / n_ + kAtOnce - 1) / kAtOnce * kAtOnce * plan.x_step),
         x_(x),
-        y_(y) {
+        y_(y),
+        group_(group) {
     copy_turned(plan.scale, affine_);
     copy_turned(plan.bias, affine_ + kLine);
   }
@@ -116,6 +122,7 @@ class WidenedRows {
     g.count = next;
     if (next) find_formulas(g, lanes);
     x_ += next * p_.x_step;
+    group_ += next;
   }
 
   /// Rows from `first` on. The last one stands for those that are missing.
@@ -189,14 +196,17 @@ class WidenedRows {
     store_vector(g.factor, as_floats(factor));
     store_vector(g.shift, as_floats(-mean * factor));
     const auto are_good = is_near(mean, variance);
+    if (p_.statistics)
+      for (int64_t r = 0; r < g.count; ++r)
+        p_.put(group_ + r, moments_from(plan, 0, half[0][r], half[1][r]));
     if (!all_of(are_good) && plan.use_mean)
       for (int64_t r = 0; r < kRows; ++r)
         if (!are_good[r]) find_formula(g, r);
   }
 
   [[gnu::noinline, gnu::cold]] void find_formula(Group& g, int64_t r) const {
-    const GroupFormula f =
-        LeanRows<T>(p_, x_ + std::min(r, g.count - 1) * p_.x_step, nullptr).formula();
+    const int64_t row = std::min(r, g.count - 1);
+    const GroupFormula f = LeanRows<T>(p_, x_ + row * p_.x_step, nullptr, group_ + row).formula();
     g.factor[r] = f.factor;
     g.shift[r] = f.is_near ? fused(-f.pivot, f.factor, f.shift) : f.shift;
     for (int64_t i = 0; !f.is_near && i < n_; ++i) g.wide[r * kStride + i] -= f.pivot;
@@ -266,6 +276,7 @@ class WidenedRows {
   bool has_end_ = false;  // a row was written
   const T* x_;
   T* y_;
+  int64_t group_;                          // number of the row at x_
   alignas(64) float affine_[2 * kMost];    // of each line of y: scales, biases
   alignas(64) float end_[2 * kLine] = {};  // the last kLine elements of the row before
   float end_factor_ = 0, end_shift_ = 0;
