@@ -62,13 +62,15 @@ template <class T>
 }
 
 /// Writes what result(i) is of each vector of n elements, at least a vector of them. Some elements
-/// are written twice, with the same bits.
+/// are written twice, with the same bits; results that are not streamed may take the place of what
+/// they are computed from.
 template <class T, class Result>
 [[gnu::always_inline]] inline void put_plane(T* dx, int64_t n, bool is_streamed,
                                              const Result& result) {
   constexpr int64_t kStep = kLanes<Acc<T>>, kLeastStreamed = 8192 / sizeof(T);
   is_streamed &= n >= kLeastStreamed;
   const bool converts = converts_pairs();
+  const Vector<Acc<T>> last = result(n - kStep);
   const int64_t head = is_streamed ? to_line(dx) : 0;
   int64_t i = 0;
   for (; i < head; i += kStep) put_lanes(dx + i, result(i));
@@ -83,7 +85,7 @@ template <class T, class Result>
     put_lanes(dx + i, result(i));
     i += kStep;
   }
-  if (i < n) put_lanes(dx + n - kStep, result(n - kStep));
+  if (i < n) put_lanes(dx + n - kStep, last);
 }
 
 /// kHasProduct: dx takes z * mean_wz off.

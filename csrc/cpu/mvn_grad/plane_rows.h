@@ -26,14 +26,15 @@ class PlaneRows {
   PlaneRows(const Activation& f, const PlaneSlice<T>& slice, const CellState<A>& state)
       : f_(f), slice_(slice), state_(state) {}
 
-  /// h, and h * z, where x is read.
-  [[gnu::noinline]] void add_products(PlaneBuffers<A>& rows, SliceSums& result) const {
+  /// h, and h * z, where x is read. `kept` receives all h, if it is not null.
+  [[gnu::noinline]] void add_products(PlaneBuffers<A>& rows, SliceSums& result,
+                                      A* kept = nullptr) const {
     const bool is_read = reads_input(f_.kind);
     result.h = is_read ? 0 : sum_of_gradient(slice_);
     result.hz = 0;
     for (int64_t i = 0; i < slice_.n; i += kPlaneStretch) {
       const int64_t n = std::min(kPlaneStretch, slice_.n - i);
-      const A* const h = evaluate(i, n, rows);
+      const A* const h = evaluate(i, n, rows, kept ? kept + i : rows.h);
       if (is_read) result.h += row_sum(h, n);
       result.hz += product_sum(h, rows.z, n);
     }
@@ -45,7 +46,7 @@ class PlaneRows {
             scale = static_cast<A>(slice_.scale);
     for (int64_t i = 0; i < slice_.n; i += kPlaneStretch) {
       const int64_t n = std::min(kPlaneStretch, slice_.n - i);
-      const A* const h = evaluate(i, n, rows);
+      const A* const h = evaluate(i, n, rows, rows.h);
       A* const z = rows.z;
       if (has_product)
 #pragma GCC ivdep
@@ -58,9 +59,9 @@ class PlaneRows {
   }
 
  private:
-  /// z of a row, and where its h stands.
-  const A* evaluate(int64_t first, int64_t n, PlaneBuffers<A>& rows) const {
-    A *const z = rows.z, *const h = rows.h;
+  /// z of a row, and where its h stands: in `h`, or where it is the gradient itself.
+  const A* evaluate(int64_t first, int64_t n, PlaneBuffers<A>& rows, A* h) const {
+    A* const z = rows.z;
     if (slice_.x) {
       const Normalizer<A> normal = state_.normal;
       load_row<T>(z, slice_.x + first, 1, n);

@@ -31,6 +31,9 @@ class PlaneSlices {
         has_bias_(plan.has_bias),
         reads_v_(reads_input(plan.activation.kind)),
         has_gate_(Gate<A>::suits(plan.activation)),
+        is_swish_(std::is_same_v<A, float> && plan.activation.kind == ActivationKind::swish),
+        keeps_h_(std::is_same_v<T, A> && reads_v_ && !has_gate_ && !is_swish_ &&
+                 plan.has_own_sums()),
         has_product_(takes_product(plan)),
         is_streamed_(is_norm_streamed(plan.cells * plan.cell_size * int64_t(sizeof(T)))) {}
 
@@ -57,6 +60,9 @@ class PlaneSlices {
       result.h = sum_of_gradient(s);
       return;
     }
+    const PlaneRows<T> by_rows(plan_.activation, s, state);
+    if constexpr (std::is_same_v<T, A>)
+      if (keeps_h_) return by_rows.add_products(rows, result, s.dx);
     const Normalizer<A>& normal = state.normal;
     if (is_joinable(normal.factor) && with_pass(s, state, [&](const auto& pass) {
           cpu::CUDML_ISA::add_products(s, normal.pivot, pass, result);
@@ -64,24 +70,41 @@ class PlaneSlices {
       result.hz = double(normal.factor) * fused(-double(normal.delta), result.h, result.hz);
       if (is_finite(result.hz)) return;
     }
-    PlaneRows<T>(plan_.activation, s, state).add_products(rows, result);
+    by_rows.add_products(rows, result);
   }
 
   /// Writes dx; `formula` is the cell's.
   void write(const Slice& s, const State& state, PlaneFormula<A>& formula,
              PlaneBuffers<A>& rows) const {
-    if (formula.take(s.scale) && with_pass(s, state, [&](const auto& pass) {
-          if (has_product_)
-            write_plane<true>(s, is_streamed_, formula, pass);
-          else
-            write_plane<false>(s, is_streamed_, formula, pass);
-        }))
+    const bool is_sound = formula.take(s.scale);
+    if (keeps_h_) return write_from_h(s, state, is_sound ? &formula : nullptr, rows);
+    if (is_sound &&
+        with_pass(s, state, [&](const auto& pass) { write_as(s, is_streamed_, formula, pass); }))
       return;
     PlaneRows<T>(plan_.activation, s, state).write(rows, has_product_);
   }
 
  private:
   static constexpr A kOne = 1, kZero = 0;
+
+  template <class Pass>
+  [[gnu::always_inline]] void write_as(const Slice& s, bool is_streamed,
+                                       const PlaneFormula<A>& formula, const Pass& pass) const {
+    if (has_product_)
+      write_plane<true>(s, is_streamed, formula, pass);
+    else
+      write_plane<false>(s, is_streamed, formula, pass);
+  }
+
+  /// The same where h stands in dx.
+  [[gnu::noinline]] void write_from_h(Slice s, const State& state, const PlaneFormula<A>* formula,
+                                      PlaneBuffers<A>& rows) const {
+    s.grad = s.dx;
+    if (formula)
+      write_as(s, false, *formula, Through{});
+    else
+      PlaneRows<T>(Activation{}, s, state).write(rows, has_product_);
+  }
 
   /// Calls fn(how the gradient passes), and returns whether there is such a way.
   template <class Fn>
@@ -92,9 +115,16 @@ class PlaneSlices {
     }
     const double factor = double(state.normal.factor) * s.scale,
                  shift = s.bias - double(state.normal.delta) * factor;
-    if (!has_gate_ || !is_normal(factor) || !(std::abs(shift) <= std::numeric_limits<A>::max()))
+    if (!(has_gate_ || is_swish_) || !is_normal(factor) ||
+        !(std::abs(shift) <= std::numeric_limits<A>::max()))
       return false;
-    fn(Gate<A>(plan_.activation, static_cast<A>(factor), static_cast<A>(shift)));
+    const A of_d = static_cast<A>(factor), rest = static_cast<A>(shift);
+    if constexpr (std::is_same_v<A, float>)
+      if (is_swish_) {
+        fn(SwishPass(plan_.activation, of_d, rest));
+        return true;
+      }
+    fn(Gate<A>(plan_.activation, of_d, rest));
     return true;
   }
 
@@ -108,7 +138,9 @@ class PlaneSlices {
   T* dx_;
   Parameter<T> scale_, bias_;
   double slope_;
-  bool has_scale_, has_bias_, reads_v_, has_gate_, has_product_, is_streamed_;
+  bool has_scale_, has_bias_, reads_v_, has_gate_, is_swish_;
+  bool keeps_h_;  // in dx, from sums to results
+  bool has_product_, is_streamed_;
 };
 
 }  // namespace

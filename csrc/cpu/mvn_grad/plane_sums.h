@@ -3,6 +3,7 @@
 
 #include "cpu/mvn/moments.h"
 #include "cpu/mvn_grad/plane_layout.h"
+#include "cpu/mvn_grad/plane_passes.h"
 #include "cpu/simd/lane_sums.h"
 #include "cpu/simd/lanes.h"
 
@@ -100,44 +101,6 @@ struct LinesAhead {
     if (elements == 0) return;
     for (int64_t i = 0; i < kStep; i += 64 / int64_t(sizeof(T)))
       __builtin_prefetch(p + elements + i, 0, 2);
-  }
-};
-
-/// The gradient passes as it is.
-struct Through {
-  template <class V>
-  V operator()(const V& grad, const V&) const {
-    return grad;
-  }
-};
-
-/// Activations of two straight pieces: the gradient passes where v = d * factor + shift is above a
-/// threshold, elsewhere a part of it or nothing.
-template <class A>
-struct Gate {
-  using V = Vector<A>;
-  using Bits = Vector<std::conditional_t<sizeof(A) == 8, int64_t, int32_t>>;
-  V threshold, slope, factor, shift;
-  Bits passing;  // no bits where what is not above it is blocked
-
-  /// Whether an activation is such a one.
-  static bool suits(const Activation& f) {
-    using enum ActivationKind;
-    return f.kind == relu || f.kind == leaky_relu || f.kind == thresholded_relu;
-  }
-
-  Gate(const Activation& f, A of_d, A rest)
-      : threshold(V{} + (f.kind == ActivationKind::thresholded_relu ? A(f.a) : A(0))),
-        slope(V{} + (f.kind == ActivationKind::leaky_relu ? A(f.a) : A(0))),
-        factor(V{} + of_d),
-        shift(V{} + rest),
-        passing(Bits{} - (f.kind == ActivationKind::leaky_relu ? 1 : 0)) {}
-
-  [[gnu::always_inline]] V operator()(const V& grad, const V& d) const {
-    const V v = fused(d, factor, shift);
-    const V low = same_bits<V>(same_bits<Bits>(V(grad * slope)) & passing);
-    const V h = v > threshold ? grad : low;
-    return v == v ? h : v;
   }
 };
 

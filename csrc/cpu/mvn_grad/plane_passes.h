@@ -1,0 +1,65 @@
+// How a gradient passes through an activation, by vectors: h = grad * f'(v), v = d * factor +
+// shift.
+#pragma once
+
+#include "cpu/simd/lanes.h"
+#include "cpu/simd/swish.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// The gradient passes as it is.
+struct Through {
+  template <class V>
+  V operator()(const V& grad, const V&) const {
+    return grad;
+  }
+};
+
+/// Activations of two straight pieces: the gradient passes where v = d * factor + shift is above a
+/// threshold, elsewhere a part of it or nothing.
+template <class A>
+struct Gate {
+  using V = Vector<A>;
+  using Bits = Vector<std::conditional_t<sizeof(A) == 8, int64_t, int32_t>>;
+  V threshold, slope, factor, shift;
+  Bits passing;  // no bits where what is not above it is blocked
+
+  /// Whether an activation is such a one.
+  static bool suits(const Activation& f) {
+    using enum ActivationKind;
+    return f.kind == relu || f.kind == leaky_relu || f.kind == thresholded_relu;
+  }
+
+  Gate(const Activation& f, A of_d, A rest)
+      : threshold(V{} + (f.kind == ActivationKind::thresholded_relu ? A(f.a) : A(0))),
+        slope(V{} + (f.kind == ActivationKind::leaky_relu ? A(f.a) : A(0))),
+        factor(V{} + of_d),
+        shift(V{} + rest),
+        passing(Bits{} - (f.kind == ActivationKind::leaky_relu ? 1 : 0)) {}
+
+  [[gnu::always_inline]] V operator()(const V& grad, const V& d) const {
+    const V v = fused(d, factor, shift);
+    const V low = same_bits<V>(same_bits<Bits>(V(grad * slope)) & passing);
+    const V h = v > threshold ? grad : low;
+    return v == v ? h : v;
+  }
+};
+
+/// Through v * sigmoid(a * v): f' = t + z * t * (1 - t) with z = a * v and t = sigmoid(z).
+struct SwishPass {
+  Floats a, factor, shift;
+
+  SwishPass(const Activation& f, float of_d, float rest)
+      : a(broadcast(float(f.a))), factor(broadcast(of_d)), shift(broadcast(rest)) {}
+
+  [[gnu::always_inline]] Floats operator()(Floats grad, Floats d) const {
+    const Floats z = gated_product(a, fused(d, factor, shift)), one = broadcast(1);
+    const Floats e = exponential(minus_magnitude(z)), share = quotient(one, one + e),
+                 rest = e * share;
+    return grad * (by_sign(z, rest, share) + gated_product(rest * share, z));
+  }
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
