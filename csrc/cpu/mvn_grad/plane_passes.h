@@ -54,10 +54,11 @@ struct SwishPass {
       : a(broadcast(float(f.a))), factor(broadcast(of_d)), shift(broadcast(rest)) {}
 
   [[gnu::always_inline]] Floats operator()(Floats grad, Floats d) const {
-    const Floats z = gated_product(a, fused(d, factor, shift)), one = broadcast(1);
+    const Floats v = fused(d, factor, shift), z = gated_product(a, v), one = broadcast(1);
     const Floats e = exponential(minus_magnitude(z)), share = quotient(one, one + e),
                  rest = e * share;
-    return grad * (by_sign(z, rest, share) + gated_product(rest * share, z));
+    const Floats slope = by_sign(z, rest, share) + gated_product(rest * share, z);
+    return grad * (v == v ? slope : v);
   }
 };
 

@@ -1,0 +1,230 @@
+"""The gradient of normalization where groups consist of packed planes: lengths, sums, streams."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from backends import CPU
+from harness import check, data
+from mvn_support import bits
+from pool_support import FLOATS, dtype_of
+
+OP = "mean_variance_normalization_grad"
+PATH = "mvn_grad/planes"
+gradient: Any = cudml.mean_variance_normalization_grad
+FLAT = ("contiguous",)
+INF = float("inf")
+
+# Axes and sizes of the parameters of planes of n elements.
+KINDS: dict[str, Any] = {
+    "group": lambda n: ((2, 3, 4, n), (2, 3), (1, 3, 4, 1)),
+    "instance": lambda n: ((3, 2, n), (2,), (1, 2, 1)),
+    "batch": lambda n: ((3, 2, n), (0, 2), (1, 2, 1)),
+    "groups of every channel": lambda n: ((2, 3, 2, n), (1, 3), (1, 3, 1, 1)),
+}
+# Without and with parts of vectors of each size, of a stretch and of a slice.
+LENGTHS = (16, 17, 31, 48, 63, 200, 2048, 2049, 4099)
+ACTIVATIONS: tuple[Any, ...] = (
+    None, "relu", "swish", "gelu", "tanh", ("leaky_relu", {"alpha": -0.5}),
+    ("linear", {"alpha": -1.5, "beta": 1}), ("thresholded_relu", {"alpha": 0.25}),
+    ("swish", {"sigmoid_input_scale": 0.5}), ("swish", {"sigmoid_input_scale": 0}),
+)  # fmt: skip
+
+
+def made(kind: str, n: int, dtype: str) -> tuple[dict[str, Any], Any]:
+    shape, axes, sizes = KINDS[kind](n)
+    given = {name: data(s, dtype, k) for k, (name, s) in enumerate(
+        {"x": shape, "grad": shape, "scale": sizes, "bias": sizes}.items())}  # fmt: skip
+    return given, axes
+
+
+def takes(given: dict[str, Any], **more: Any) -> bool:
+    return str(cudml.explain(OP, **given, **more, device="cpu").kernel) == PATH
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_planes_of_every_length(kind: str, dtype: str) -> None:
+    for k, n in enumerate(LENGTHS):
+        given, axes = made(kind, n, dtype)
+        for activation in (None, ACTIVATIONS[1 + k % 9]):
+            assert takes(given, axes=axes) == (n > 128 or kind != "batch")
+            check(
+                OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, out=False, **given
+            )
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-13", "D-GRAD-15", "D-GRAD-16", "D-GRAD-18")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_activations_and_statistics(activation: Any, dtype: str) -> None:
+    """Own statistics, given ones, and neither; with infinities and NaN among the numbers."""
+    given, axes = made("group", 49, dtype)
+    given["x"][0, 1, 2, 5], given["x"][1, 0, 3, 48] = INF, np.nan
+    given["grad"][0, 0, 1, 3], given["grad"][1, 2, 0, 17] = -INF, np.nan
+    mean, variance = data((2, 3, 1, 1), "float64", 7), np.abs(data((2, 3, 1, 1), "float32", 8))
+    for use_mean, use_variance in itertools.product((True, False), repeat=2):
+        how = {"use_mean": use_mean, "use_variance": use_variance, "axes": axes}
+        assert takes(given, **how)
+        check(OP, activation=activation, layouts=FLAT, backend=CPU, out=False, **given, **how)
+        how |= {"mean": mean} if use_mean else {}
+        how |= {"variance": variance} if use_variance else {}
+        check(OP, activation=activation, layouts=FLAT, backend=CPU, out=False, **given, **how)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-16", "D-GRAD-19")
+def test_only_what_is_wanted() -> None:
+    """The same bits as among others; x is not read where no result depends on it."""
+    names = ("x", "scale", "bias")
+    for activation, use_variance in itertools.product(ACTIVATIONS, (True, False)):
+        given, axes = made("group", 200, "float32")
+        how = {"axes": axes, "activation": activation, "use_variance": use_variance}
+        every = gradient(**given, **how)
+        for k in (1, 2):
+            for some in itertools.combinations(names, k):
+                got = gradient(**given, **how, outputs=some)
+                for name, one, other in zip(names, got, every, strict=True):
+                    assert (one is None) == (name not in some)
+                    assert one is None or bits(one).tolist() == bits(other).tolist()
+        if activation is None and not use_variance:
+            given["x"][...] = np.nan
+            got = gradient(**given, **how, outputs=("x", "bias"))
+            assert bits(got[0]).tolist() == bits(every[0]).tolist()
+            assert bits(got[2]).tolist() == bits(every[2]).tolist()
+
+
+@pytest.mark.decision("D-MVN-4")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_far_from_where_their_mean_is_guessed(kind: str, dtype: str) -> None:
+    """Numbers at the beginning and at eight places are not like the others."""
+    for n, size in itertools.product((40, 1600), (60.0, 3e4)):
+        given, axes = made(kind, n, dtype)
+        x = given["x"].astype("f8") + 10
+        x[..., :5] = size
+        x[..., :: n // 8] = x[..., 1 :: n // 8] = size
+        given["x"] = x.astype(dtype_of(dtype))
+        check(OP, axes=axes, layouts=FLAT, backend=CPU, **given)
+        check(OP, axes=axes, activation="relu", layouts=FLAT, backend=CPU, **given)
+
+
+@pytest.mark.decision("D-GRAD-2", "D-MVN-21")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_where_exponents_end(dtype: str) -> None:
+    """Products of numbers, gradients and factors that leave the range, though no result does."""
+    top = 280 if dtype == "float64" else 30
+    for of_x, of_grad in ((12, 0), (-12, 0), (-9, -top), (9, top), (0, top), (0, -top), (-15, 9)):
+        given, axes = made("group", 75, dtype)
+        kind = dtype_of(dtype)
+        given["x"] = (given["x"].astype("f8") * 10.0**of_x).astype(kind)
+        given["grad"] = (given["grad"].astype("f8") * 10.0**of_grad).astype(kind)
+        for activation, size in itertools.product((None, "relu", "swish", "elu"), (1, 1e-30)):
+            more = {**given, "scale": (given["scale"].astype("f8") * size).astype(kind)}
+            check(OP, axes=axes, activation=activation, epsilon=1e-30 if of_x else 1e-5,
+                  layouts=FLAT, backend=CPU, out=False, **more)  # fmt: skip
+
+
+LARGE: dict[str, tuple[Any, Any, Any]] = {
+    "one group": ((2, 3, 30001), (0, 1, 2), (1, 3, 1)),
+    "two groups of many planes": ((2, 700, 200), (1, 2), (1, 700, 1)),
+    "planes of several slices": ((1, 2, 70001), (2,), (1, 2, 1)),
+    "far apart": ((500, 2, 300), (0, 2), (1, 2, 1)),
+}
+
+
+@pytest.mark.decision("D-GRAD-1", "D-TEN-9")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("case", LARGE)
+def test_threads_that_share_a_group(case: str, dtype: str) -> None:
+    shape, axes, sizes = LARGE[case]
+    x, grad = data(shape, dtype, 1), data(shape, dtype, 2)
+    scale, bias = data(sizes, dtype, 3), data(sizes, dtype, 4)
+    assert takes({"x": x, "grad": grad, "scale": scale, "bias": bias}, axes=axes)
+    before = cudml.get_num_threads()
+    try:
+        for activation in (None, "relu", "elu"):
+            seen = set()
+            for threads in (1, 2, 5):
+                cudml.set_num_threads(threads)
+                got = gradient(x, grad, scale, bias, axes=axes, activation=activation)
+                seen.add(tuple(g.tobytes() for g in got))
+            assert len(seen) == 1
+    finally:
+        cudml.set_num_threads(before)
+    if dtype == "float32":
+        check(OP, x, grad, scale, bias, axes=axes, layouts=FLAT, backend=CPU, out=False)
+
+
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_group_among_others(dtype: str) -> None:
+    """Whatever stands beside it, and wherever it stands in memory."""
+    for n, activation in itertools.product((17, 700), (None, "relu", "swish", "gelu")):
+        x, grad = data((7, 3, n), dtype, 1), data((7, 3, n), dtype, 2)
+        how = {"scale": data((1, 3, 1), dtype, 3), "axes": (1, 2), "outputs": ("x",)}
+        every = gradient(x, grad, activation=activation, **how)[0]
+        for i in range(7):
+            room = np.full(2 * 3 * n + 1, 7).astype(x.dtype)
+            own = room[1 : 3 * n + 1].reshape(1, 3, n)
+            own[...] = x[i : i + 1]
+            one = gradient(own, grad[i : i + 1], activation=activation, **how)[0]
+            assert bits(one).tolist() == bits(every[i : i + 1]).tolist()
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-24")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_two_phases(dtype: str) -> None:
+    x, grad = data((2, 3, 5, 49), dtype, 1), data((2, 3, 5, 49), dtype, 2)
+    scale, bias = data((1, 3, 5, 1), dtype, 3), data((1, 3, 5, 1), dtype, 4)
+    mean, variance = data((2, 3, 1, 1), "float64", 5), np.abs(data((2, 3, 1, 1), "float32", 6))
+    sums = (data((2, 3, 1, 1), "float64", 7), data((2, 3, 1, 1), "float64", 8))
+    count = np.full((1, 1, 1, 1), 245.0)
+    for activation in ACTIVATIONS:
+        call = (x, grad, mean, variance, scale, bias)
+        how = {"activation": activation, "layouts": FLAT, "backend": CPU}
+        check("normalize_grad_sums", *call, axes=(2, 3), **how)
+        check("normalize_grad", *call, count=count, sums=sums, **how)
+        check("normalize_grad", *call, **how)
+        check("normalize_grad", *call, outputs=("x",), **how)
+
+
+PLACED = """
+import hashlib, itertools, numpy as np, cudml
+from layouts import dtype_of
+rng = np.random.default_rng(3)
+for dtype in ("float32", "float16", "bfloat16", "float64"):
+    kind = dtype_of(dtype)
+    for shape, axes in (((2, 3, 5000), (1, 2)), ((3, 2, 9001), (0, 2)), ((2, 40, 17), (1, 2))):
+        x, grad = (rng.standard_normal(shape).astype(kind) for _ in range(2))
+        sizes = [n if i == 1 else 1 for i, n in enumerate(shape)]
+        scale = rng.standard_normal(sizes).astype(kind)
+        for offset, activation in itertools.product((0, 1, 9, 33), (None, "relu", "swish", "elu")):
+            room = np.full(x.size + 96, 7, kind)
+            at = (-room.ctypes.data % 64) // x.itemsize + offset
+            dx = room[at : at + x.size].reshape(shape)
+            sums = cudml.mean_variance_normalization_grad(
+                x, grad, scale, scale, axes=axes, activation=activation, out=(dx, None, None))
+            assert (room[:at] == 7).all() and (room[at + x.size :] == 7).all()
+            parts = b"".join(v.tobytes() for v in (dx, *sums[1:]))
+            print(dtype, shape, activation, hashlib.sha256(parts).hexdigest())
+"""
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-9")
+def test_writing_past_the_caches_changes_nothing() -> None:
+    """Nor does where dx begins in a line; nothing else is written."""
+    never, always = (child_says(PLACED, CUDML_STREAM_BYTES=n) for n in (str(10**15), "0"))
+    lines = never.splitlines()
+    assert never == always and len(lines) == 192 and len(set(lines)) == 48
