@@ -349,11 +349,16 @@ CASES = [
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
+    Case("mvn_grad/rows", mvn_grad((9, 16), 1, (1, 16)), {
+        "a group is one packed row, with a scale for each position, if there is one":
+            mvn_grad((9, 16), 1, (9, 1)),
+        "rows have 16 to 16384 elements": mvn_grad((9, 15), 1, (1, 15)),
+    }),
     Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
         "groups consist of packed pieces of at least 16 elements":
             mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements, each with one scale and bias":
-            mvn_grad((2, 48), 1, (1, 48))}),
+            mvn_grad((2, 3, 16), (0, 2), (1, 3, 16))}),
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
     Case("statistics/columns", statistics((5, 8), 0), {
         "elements of a group stand 8 or more apart": statistics((5, 7), 0)}),

@@ -3,14 +3,23 @@
 #include "cpu/mvn_grad/columns.h"
 #include "cpu/mvn_grad/plain.h"
 #include "cpu/mvn_grad/planes.h"
+#include "cpu/mvn_grad/rows.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_columns(const MvnGradPlan& plan, const Machine&) { return are_grad_columns_apart(plan); }
+bool has_packed_rows(const MvnGradPlan& plan, const Machine&) { return are_grad_rows_packed(plan); }
+bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
+  return are_grad_rows_moderate(plan);
+}
 
 void columns(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_columns<T>(plan, a); });
+}
+
+void rows(const MvnGradPlan& plan, const Arrays& a) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_rows<T>(plan, a); });
 }
 
 bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
@@ -29,6 +38,11 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        "scale and bias",
        has_columns}},
      columns},
+    {"mvn_grad/rows",
+     {{"a group is one packed row, with a scale for each position, if there is one",
+       has_packed_rows},
+      {"rows have 16 to 16384 elements", has_moderate_rows}},
+     rows},
     {"mvn_grad/planes",
      {{"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
        has_planes}},

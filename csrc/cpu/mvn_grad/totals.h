@@ -129,6 +129,11 @@ class Totals {
     staged.elements += n;
     if (++staged.rows < kMostStagedRows && staged.elements < kStagedTurns * most_count_) return;
     staged = {};
+    settle(share);
+  }
+
+  /// Makes what a share has staged part of its totals.
+  void settle(int64_t share) const {
     for (int k = 0; k < 2; ++k)
       if (stage_[k]) flush(share, k);
   }

@@ -1,0 +1,74 @@
+// One thread's memory for packed rows of a gradient: what is not of the computing type where it
+// stands, and the totals of the rows since the last that went elsewhere.
+#pragma once
+
+#include <algorithm>
+
+#include "cpu/mvn/walk.h"
+#include "cpu/mvn_grad/row_passes.h"
+#include "cpu/mvn_grad/totals.h"
+#include "cpu/threads/arena.h"
+#include "math/slope.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Rows of a batch stay in the first-level cache, or at least in the second.
+constexpr int64_t kMostBatched = 4096;  // elements of a row, of which a batch has several
+
+/// Rows of the computing type for `n` elements, each of whole lines; those that a plan does not
+/// need are null.
+template <class A>
+class RowSpace {
+ public:
+  A *scale = nullptr, *bias = nullptr;
+  RowTotals<A> totals;
+  A* wide = nullptr;  // a gradient, or dx
+  A *x[kRowsAtOnce] = {}, *h[kRowsAtOnce] = {};
+
+  RowSpace(const MvnGradPlan& plan, bool is_half)
+      : step_((plan.cell_size + kLine - 1) / kLine * kLine + kLine) {
+    const int64_t batch = batch_of(plan.cell_size);
+    const bool is_activated = plan.activation.kind != ActivationKind::identity;
+    const auto assign = [&](bool is_needed, A*& row) {
+      if (!is_needed) return;
+      row = static_cast<A*>(memory_) + at_;
+      at_ += step_;
+    };
+    const auto assign_all = [&] {
+      at_ = 0;
+      assign(true, scale);
+      assign(reads_input(plan.activation.kind), bias);
+      assign(plan.totals[0].is_wanted, totals.products);
+      assign(plan.totals[1].is_wanted, totals.sums);
+      assign(is_activated || plan.reduced[0].dx != 1, wide);
+      for (int64_t r = 0; r < batch; ++r) assign(is_half && plan.reads_x(), x[r]);
+      for (int64_t r = 0; r < batch; ++r) assign(is_activated, h[r]);
+    };
+    assign_all();
+    bytes_ = size_t(at_) * sizeof(A);
+    memory_ = take_room(bytes_);
+    assign_all();
+    for (A* const total : {totals.products, totals.sums})
+      if (total) clear(total);
+  }
+  ~RowSpace() { give_room(memory_, bytes_); }
+  RowSpace(const RowSpace&) = delete;
+  RowSpace& operator=(const RowSpace&) = delete;
+
+  /// How many rows of n elements are worked on together.
+  static int64_t batch_of(int64_t n) { return n <= kMostBatched ? kRowsAtOnce : 1; }
+
+  /// Nothing has been added to one of the totals.
+  void clear(A* total) const { std::fill_n(total, step_, A(0)); }
+
+ private:
+  static constexpr int64_t kLine = 64 / int64_t(sizeof(A));
+
+  int64_t step_, at_ = 0;
+  size_t bytes_ = 0;
+  void* memory_ = nullptr;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

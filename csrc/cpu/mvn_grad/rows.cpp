@@ -1,0 +1,276 @@
+// The gradient of normalization by packed rows, a few at a time: the statistics of each, then its
+// sums together with the totals, then dx, all while the cache holds the rows.
+#include "cpu/mvn_grad/rows.h"
+
+#include <limits>
+
+#include "cpu/mvn_grad/passed.h"
+#include "cpu/mvn_grad/row_space.h"
+#include "cpu/threads/interrupt.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+constexpr int64_t kShortestRow = 16, kLongestRow = 16384;
+
+template <class T>
+class RowCells {
+ public:
+  using A = Acc<T>;
+  using Space = RowSpace<A>;
+
+  RowCells(const MvnGradPlan& plan, const Operands& o)
+      : plan_(plan),
+        operands_(o),
+        x_(static_cast<const T*>(o.inputs[0])),
+        grad_(static_cast<const T*>(o.inputs[1])),
+        dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
+        scale_(o.inputs[2], plan.scale_dtype, &kOne),
+        bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
+        n_(plan.cell_size),
+        batch_(Space::batch_of(n_)),
+        is_streamed_(is_streamed()) {
+    if (plan.kept_rank && is_norm_streamed(plan.cells * n_ * int64_t(sizeof(T)))) {
+      ahead_x_ = plan.kept[plan.kept_rank - 1].x * batch_;
+      ahead_grad_ = plan.kept[plan.kept_rank - 1].grad * batch_;
+    }
+  }
+
+  void run() const {
+    const int64_t cells = plan_.is_empty() ? 0 : plan_.cells;
+    const int64_t shares = cells && plan_.has_totals() ? shares_of(plan_, cells) : 0;
+    const Totals<A> totals(plan_, shares, operands_);
+    if (cells && (plan_.wants_dx || shares))
+      parallel_for(shares ? shares : cells, plan_.compulsory_bytes(),
+                   [&](int64_t begin, int64_t end) {
+                     Share share(*this, totals);
+                     if (!shares) return share.run(begin, end, 0);
+                     for (int64_t s = begin; s < end; ++s)
+                       share.run(part_begin(cells, s, shares), part_begin(cells, s + 1, shares), s);
+                   });
+    totals.finish();
+  }
+
+ private:
+  static constexpr A kOne = 1, kZero = 0;
+
+  /// Rows whose terms are added up before they go to the totals, and those that are staged there.
+  static constexpr int64_t kMostAdded = 64, kMostStaged = 1024;
+
+  /// Whether dx, which begins lines, is written past the caches.
+  bool is_streamed() const {
+    if (!plan_.wants_dx || plan_.reduced[0].dx != 1 || n_ * int64_t(sizeof(T)) % 64 ||
+        bytes_to_line(dx_))
+      return false;
+    for (int d = 0; d < plan_.kept_rank; ++d)
+      if (plan_.kept[d].dx * int64_t(sizeof(T)) % 64) return false;
+    return is_norm_streamed(plan_.cells * n_ * int64_t(sizeof(T)));
+  }
+
+  /// What one thread does with rows that it takes in order.
+  class Share {
+   public:
+    Share(const RowCells& cells, const Totals<A>& totals)
+        : c_(cells), plan_(cells.plan_), totals_(totals), space_(cells.plan_, kIsHalf<T>) {
+      if (!plan_.has_scale) std::fill_n(space_.scale, c_.n_, A(1));
+      if (space_.bias) std::fill_n(space_.bias, c_.n_, A(0));
+      scale_ = space_.scale;
+      bias_ = space_.bias;
+    }
+
+    /// Rows [begin, end), which are added to a share of the totals.
+    void run(int64_t begin, int64_t end, int64_t share) {
+      GradWalk row(plan_.kept, plan_.kept_rank, begin);
+      Pace pace;
+      GradOffsets at[kRowsAtOnce];
+      for (int64_t i = begin, count; i < end; i += count) {
+        if (i > begin && (i - begin) % kMostStaged == 0) totals_.settle(share);
+        const int64_t most = std::min({c_.batch_, end - i, rows_left(row.offsets(), share),
+                                       kMostStaged - (i - begin) % kMostStaged});
+        count = 0;
+        do {
+          at[count++] = row.offsets();
+          row.advance();
+        } while (count < most && are_alike(at[0], row.offsets()));
+        pace.add(count * c_.n_);
+        run_batch(at, count);
+      }
+      for (int k = 0; k < 2; ++k) flush(share, k);
+    }
+
+   private:
+    /// Rows since a total was given away, and where they belong.
+    struct Added {
+      int64_t rows = 0, at = 0;
+    };
+
+    /// Whether rows take the same scale and bias and are added to the same totals.
+    static bool are_alike(const GradOffsets& a, const GradOffsets& b) {
+      return a.scale == b.scale && a.bias == b.bias && a.totals[0] == b.totals[0] &&
+             a.totals[1] == b.totals[1];
+    }
+
+    /// How many more rows may be added to what has been, which is given away if they belong
+    /// elsewhere. Neither total's order follows from the other's.
+    int64_t rows_left(const GradOffsets& at, int64_t share) {
+      int64_t left = kMostAdded;
+      for (int k = 0; k < 2; ++k) {
+        if (added_[k].rows == kMostAdded || added_[k].at != at.totals[k]) flush(share, k);
+        added_[k].at = at.totals[k];
+        left = std::min(left, kMostAdded - added_[k].rows);
+      }
+      return left;
+    }
+
+    void flush(int64_t share, int k) {
+      A* const row = k == 0 ? space_.totals.products : space_.totals.sums;
+      if (row && added_[k].rows) {
+        totals_.add(share, k, added_[k].at, plan_.reduced[0].totals[k], row, nullptr, c_.n_);
+        space_.clear(row);
+      }
+      added_[k].rows = 0;
+    }
+
+    void run_batch(const GradOffsets* at, int64_t count) {
+      for (Added& added : added_) added.rows += count;
+      take_parameters(at[0]);
+      if (plan_.activation.kind != ActivationKind::identity)
+        finish_batch<A>(at, count);
+      else
+        finish_batch<T>(at, count);
+    }
+
+    /// Scale and bias as rows of the computing type.
+    void take_parameters(const GradOffsets& at) {
+      if (plan_.has_scale && at.scale != scale_at_)
+        scale_ = c_.scale_.row(scale_at_ = at.scale, 1, c_.n_, space_.scale);
+      if (!plan_.has_bias || at.bias == bias_at_) return;
+      bias_at_ = at.bias;
+      if (plan_.reduced[0].bias)
+        bias_ = c_.bias_.row(at.bias, 1, c_.n_, space_.bias);
+      else
+        std::fill_n(space_.bias, c_.n_, c_.bias_.at(at.bias));
+    }
+
+    /// G is T, or A where an activation's slopes have been multiplied by.
+    template <class G>
+    void finish_batch(const GradOffsets* at, int64_t count) {
+      GradRow<A, G> rows[kRowsAtOnce];
+      for (int64_t r = 0; r < count; ++r) {
+        rows[r].state = state_given<A>(plan_, c_.operands_, at[r]);
+        if (plan_.reads_x()) rows[r].x = row_of(c_.x_ + at[r].x, space_.x[r]);
+        if (plan_.has_own_statistics()) rows[r].state.normal = normalizer(rows[r].x);
+        if constexpr (std::is_same_v<G, T>) {
+          rows[r].grad = c_.grad_ + at[r].grad;
+          if (c_.ahead_x_) {
+            rows[r].next_x = c_.x_ + at[r].x + c_.ahead_x_;
+            rows[r].next_grad = rows[r].grad + c_.ahead_grad_;
+          }
+        }
+        if (plan_.activation.kind != ActivationKind::identity)
+          if constexpr (std::is_same_v<G, A>)
+            rows[r].grad = pass(rows[r], c_.grad_ + at[r].grad, space_.h[r]);
+      }
+      add(rows, count);
+      if (!plan_.wants_dx) return;
+      for (int64_t r = 0; r < count; ++r) write_dx(c_.dx_ + at[r].dx, rows[r]);
+    }
+
+    template <class G>
+    void write_dx(T* dx, const GradRow<A, G>& row) const {
+      const int64_t stride = plan_.reduced[0].dx;
+      if (stride == 1)
+        return write_dx_row(takes_product(plan_), dx, row, scale_, c_.n_, c_.is_streamed_);
+      write_dx_row(takes_product(plan_), space_.wide, row, scale_, c_.n_, false);
+      store_row<T>(dx, stride, space_.wide, c_.n_);
+    }
+
+    const A* row_of(const T* from, A* buffer) const {
+      if constexpr (std::is_same_v<T, A>) return from;
+      for_lanes<A>(0, c_.n_, [&](int64_t i, auto m) {
+        store_narrow(buffer + i, load_wide(from + i, m), Whole{});
+      });
+      return buffer;
+    }
+
+    Normalizer<A> normalizer(const A* x) const {
+      Moments<A> moments = moments_of(x, std::min(kChunk<A>, c_.n_), plan_.use_mean);
+      for (int64_t i = kChunk<A>; i < c_.n_; i += kChunk<A>)
+        moments = merge(moments, moments_of(x + i, std::min(kChunk<A>, c_.n_ - i), plan_.use_mean));
+      return normalizer_of(moments, plan_.use_variance, plan_.epsilon);
+    }
+
+    /// h of a row.
+    template <class G>
+    const A* pass(const GradRow<A, G>& row, const T* grad, A* h) const {
+      const Activation& f = plan_.activation;
+      const NormalLanes<A> normal(row.state.normal);
+      if (reads_input(f.kind))
+        for_lanes<A>(0, c_.n_, [&](int64_t i, auto m) {
+          const Vector<A> z = normal(load_wide(row.x + i, m));
+          store_narrow(h + i, fused(z, load_wide(scale_ + i, m), load_wide(bias_ + i, m)), Whole{});
+        });
+      pass_row(f, h, row_of(grad, space_.wide), h, c_.n_);
+      return h;
+    }
+
+    /// The rows' sums, if dx takes them, and their part of the totals.
+    template <class G>
+    void add(GradRow<A, G>* rows, int64_t count) const {
+      const bool has_sums = plan_.has_own_sums();
+      if (!has_sums && !plan_.has_totals()) return;
+      const bool has_z = plan_.totals[0].is_wanted || (has_sums && plan_.use_variance);
+      add_rows_to(has_z, rows, count, scale_, space_.totals, c_.n_);
+      const auto n = double(c_.n_);
+      for (int64_t r = 0; has_sums && r < count; ++r) {
+        if (plan_.use_mean) rows[r].state.mean_w = static_cast<A>(rows[r].sum_w / n);
+        if (plan_.use_variance) rows[r].state.mean_wz = static_cast<A>(rows[r].sum_wz / n);
+      }
+    }
+
+    static constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
+
+    const RowCells& c_;
+    const MvnGradPlan& plan_;
+    const Totals<A>& totals_;
+    Space space_;
+    const A *scale_ = nullptr, *bias_ = nullptr;
+    int64_t scale_at_ = kNowhere, bias_at_ = kNowhere;  // where these rows begin
+    Added added_[2];                                    // of each total
+  };
+
+  const MvnGradPlan& plan_;
+  const Operands& operands_;
+  const T *x_, *grad_;
+  T* dx_;
+  Parameter<T> scale_, bias_;
+  int64_t n_, batch_;
+  bool is_streamed_;
+  int64_t ahead_x_ = 0, ahead_grad_ = 0;
+};
+
+}  // namespace
+
+bool are_grad_rows_packed(const MvnGradPlan& plan) {
+  if (plan.kind == MvnGradKind::sums || plan.reduced_rank != 1) return false;
+  const MvnGradAxis& a = plan.reduced[0];
+  return a.x == 1 && a.grad == 1 && (a.scale == 1 || !plan.has_scale) &&
+         (a.bias == 0 || a.bias == 1);
+}
+
+bool are_grad_rows_moderate(const MvnGradPlan& plan) {
+  return plan.cell_size >= kShortestRow && plan.cell_size <= kLongestRow;
+}
+
+template <class T>
+void mvn_grad_rows(const MvnGradPlan& plan, const Operands& operands) {
+  RowCells<T>(plan, operands).run();
+}
+
+template void mvn_grad_rows<float>(const MvnGradPlan&, const Operands&);
+template void mvn_grad_rows<double>(const MvnGradPlan&, const Operands&);
+template void mvn_grad_rows<Float16>(const MvnGradPlan&, const Operands&);
+template void mvn_grad_rows<BFloat16>(const MvnGradPlan&, const Operands&);
+
+}  // namespace cudml::cpu::CUDML_ISA
