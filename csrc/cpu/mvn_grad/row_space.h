@@ -13,8 +13,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Rows of a batch stay in the first-level cache, or at least in the second.
-constexpr int64_t kMostBatched = 4096;  // elements of a row, of which a batch has several
+/// Rows that are added to the totals at once, and their elements, which leave half of the
+/// second-level cache.
+constexpr int64_t kMostBatched = 16, kBatchElements = 32768;
 
 /// Rows of the computing type for `n` elements, each of whole lines; those that a plan does not
 /// need are null.
@@ -24,9 +25,9 @@ class RowSpace {
   A *scale = nullptr, *bias = nullptr;
   RowTotals<A> totals;
   A* wide = nullptr;  // a gradient, or dx
-  A *x[kRowsAtOnce] = {}, *h[kRowsAtOnce] = {};
+  A* h[kMostBatched] = {};
 
-  RowSpace(const MvnGradPlan& plan, bool is_half)
+  explicit RowSpace(const MvnGradPlan& plan)
       : step_((plan.cell_size + kLine - 1) / kLine * kLine + kLine) {
     const int64_t batch = batch_of(plan.cell_size);
     const bool is_activated = plan.activation.kind != ActivationKind::identity;
@@ -42,7 +43,6 @@ class RowSpace {
       assign(plan.totals[0].is_wanted, totals.products);
       assign(plan.totals[1].is_wanted, totals.sums);
       assign(is_activated || plan.reduced[0].dx != 1, wide);
-      for (int64_t r = 0; r < batch; ++r) assign(is_half && plan.reads_x(), x[r]);
       for (int64_t r = 0; r < batch; ++r) assign(is_activated, h[r]);
     };
     assign_all();
@@ -56,8 +56,10 @@ class RowSpace {
   RowSpace(const RowSpace&) = delete;
   RowSpace& operator=(const RowSpace&) = delete;
 
-  /// How many rows of n elements are worked on together.
-  static int64_t batch_of(int64_t n) { return n <= kMostBatched ? kRowsAtOnce : 1; }
+  /// How many rows of n elements make up a batch.
+  static int64_t batch_of(int64_t n) {
+    return std::clamp<int64_t>(kBatchElements / n, 1, kMostBatched);
+  }
 
   /// Nothing has been added to one of the totals.
   void clear(A* total) const { std::fill_n(total, step_, A(0)); }

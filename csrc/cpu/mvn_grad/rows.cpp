@@ -1,5 +1,5 @@
-// The gradient of normalization by packed rows, a few at a time: the statistics of each, then its
-// sums together with the totals, then dx, all while the cache holds the rows.
+// The gradient of normalization by packed rows: the statistics of each, then its sums, then dx,
+// and for a few rows, which the cache still holds, the totals.
 #include "cpu/mvn_grad/rows.h"
 
 #include <limits>
@@ -30,11 +30,11 @@ class RowCells {
         bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
         n_(plan.cell_size),
         batch_(Space::batch_of(n_)),
-        is_streamed_(is_streamed()) {
-    if (plan.kept_rank && is_norm_streamed(plan.cells * n_ * int64_t(sizeof(T)))) {
-      ahead_x_ = plan.kept[plan.kept_rank - 1].x * batch_;
-      ahead_grad_ = plan.kept[plan.kept_rank - 1].grad * batch_;
-    }
+        is_large_(is_norm_streamed(plan.cells * n_ * int64_t(sizeof(T)))),
+        is_streamed_(is_large_ && has_whole_lines()) {
+    if (plan.kept_rank == 0) return;
+    x_step_ = plan.kept[plan.kept_rank - 1].x;
+    grad_step_ = plan.kept[plan.kept_rank - 1].grad;
   }
 
   void run() const {
@@ -58,21 +58,19 @@ class RowCells {
   /// Rows whose terms are added up before they go to the totals, and those that are staged there.
   static constexpr int64_t kMostAdded = 64, kMostStaged = 1024;
 
-  /// Whether dx, which begins lines, is written past the caches.
-  bool is_streamed() const {
-    if (!plan_.wants_dx || plan_.reduced[0].dx != 1 || n_ * int64_t(sizeof(T)) % 64 ||
-        bytes_to_line(dx_))
-      return false;
-    for (int d = 0; d < plan_.kept_rank; ++d)
-      if (plan_.kept[d].dx * int64_t(sizeof(T)) % 64) return false;
-    return is_norm_streamed(plan_.cells * n_ * int64_t(sizeof(T)));
+  /// Whether rows of dx are whole lines, which may be written past the caches.
+  bool has_whole_lines() const {
+    if (!plan_.wants_dx || plan_.reduced[0].dx != 1) return false;
+    int64_t steps = n_;
+    for (int d = 0; d < plan_.kept_rank; ++d) steps |= plan_.kept[d].dx;
+    return steps * int64_t(sizeof(T)) % 64 == 0 && bytes_to_line(dx_) == 0;
   }
 
   /// What one thread does with rows that it takes in order.
   class Share {
    public:
     Share(const RowCells& cells, const Totals<A>& totals)
-        : c_(cells), plan_(cells.plan_), totals_(totals), space_(cells.plan_, kIsHalf<T>) {
+        : c_(cells), plan_(cells.plan_), totals_(totals), space_(cells.plan_) {
       if (!plan_.has_scale) std::fill_n(space_.scale, c_.n_, A(1));
       if (space_.bias) std::fill_n(space_.bias, c_.n_, A(0));
       scale_ = space_.scale;
@@ -83,7 +81,7 @@ class RowCells {
     void run(int64_t begin, int64_t end, int64_t share) {
       GradWalk row(plan_.kept, plan_.kept_rank, begin);
       Pace pace;
-      GradOffsets at[kRowsAtOnce];
+      GradOffsets at[kMostBatched];
       for (int64_t i = begin, count; i < end; i += count) {
         if (i > begin && (i - begin) % kMostStaged == 0) totals_.settle(share);
         const int64_t most = std::min({c_.batch_, end - i, rows_left(row.offsets(), share),
@@ -156,29 +154,45 @@ class RowCells {
     /// G is T, or A where an activation's slopes have been multiplied by.
     template <class G>
     void finish_batch(const GradOffsets* at, int64_t count) {
-      GradRow<A, G> rows[kRowsAtOnce];
+      GradRow<T, G> rows[kMostBatched];
       for (int64_t r = 0; r < count; ++r) {
-        rows[r].state = state_given<A>(plan_, c_.operands_, at[r]);
-        if (plan_.reads_x()) rows[r].x = row_of(c_.x_ + at[r].x, space_.x[r]);
-        if (plan_.has_own_statistics()) rows[r].state.normal = normalizer(rows[r].x);
-        if constexpr (std::is_same_v<G, T>) {
-          rows[r].grad = c_.grad_ + at[r].grad;
-          if (c_.ahead_x_) {
-            rows[r].next_x = c_.x_ + at[r].x + c_.ahead_x_;
-            rows[r].next_grad = rows[r].grad + c_.ahead_grad_;
-          }
-        }
-        if (plan_.activation.kind != ActivationKind::identity)
-          if constexpr (std::is_same_v<G, A>)
-            rows[r].grad = pass(rows[r], c_.grad_ + at[r].grad, space_.h[r]);
+        read_row(at[r], space_.h[r], rows[r]);
+        if (plan_.has_own_sums()) find_means(rows[r]);
+        if (plan_.wants_dx) write_dx(c_.dx_ + at[r].dx, rows[r]);
       }
-      add(rows, count);
-      if (!plan_.wants_dx) return;
-      for (int64_t r = 0; r < count; ++r) write_dx(c_.dx_ + at[r].dx, rows[r]);
+      if (plan_.has_totals()) add_rows_to(space_.totals, rows, count, c_.n_);
     }
 
     template <class G>
-    void write_dx(T* dx, const GradRow<A, G>& row) const {
+    void read_row(const GradOffsets& at, A* h, GradRow<T, G>& row) const {
+      row.x = c_.x_ + at.x;
+      row.state = state_given<A>(plan_, c_.operands_, at);
+      if (plan_.has_own_statistics())
+        row.state.normal = normalizer_of(row_moments(row.x, c_.n_, plan_.use_mean),
+                                         plan_.use_variance, plan_.epsilon);
+      const T* const grad = c_.grad_ + at.grad;
+      if (c_.is_large_) {
+        row.next_x = row.x + c_.x_step_;
+        row.next_grad = grad + c_.grad_step_;
+      }
+      if constexpr (std::is_same_v<G, T>) row.grad = grad;
+      if constexpr (std::is_same_v<G, A>)
+        if (plan_.activation.kind != ActivationKind::identity) row.grad = pass(row, grad, h);
+    }
+
+    template <class G>
+    void find_means(GradRow<T, G>& row) const {
+      if (plan_.use_variance)
+        sum_row<true>(row, scale_, c_.n_);
+      else
+        sum_row<false>(row, scale_, c_.n_);
+      const auto n = double(c_.n_);
+      if (plan_.use_mean) row.state.mean_w = static_cast<A>(row.sum_w / n);
+      if (plan_.use_variance) row.state.mean_wz = static_cast<A>(row.sum_wz / n);
+    }
+
+    template <class G>
+    void write_dx(T* dx, const GradRow<T, G>& row) const {
       const int64_t stride = plan_.reduced[0].dx;
       if (stride == 1)
         return write_dx_row(takes_product(plan_), dx, row, scale_, c_.n_, c_.is_streamed_);
@@ -186,47 +200,25 @@ class RowCells {
       store_row<T>(dx, stride, space_.wide, c_.n_);
     }
 
-    const A* row_of(const T* from, A* buffer) const {
-      if constexpr (std::is_same_v<T, A>) return from;
-      for_lanes<A>(0, c_.n_, [&](int64_t i, auto m) {
-        store_narrow(buffer + i, load_wide(from + i, m), Whole{});
-      });
-      return buffer;
-    }
-
-    Normalizer<A> normalizer(const A* x) const {
-      Moments<A> moments = moments_of(x, std::min(kChunk<A>, c_.n_), plan_.use_mean);
-      for (int64_t i = kChunk<A>; i < c_.n_; i += kChunk<A>)
-        moments = merge(moments, moments_of(x + i, std::min(kChunk<A>, c_.n_ - i), plan_.use_mean));
-      return normalizer_of(moments, plan_.use_variance, plan_.epsilon);
-    }
-
     /// h of a row.
     template <class G>
-    const A* pass(const GradRow<A, G>& row, const T* grad, A* h) const {
+    const A* pass(const GradRow<T, G>& row, const T* grad, A* h) const {
       const Activation& f = plan_.activation;
       const NormalLanes<A> normal(row.state.normal);
       if (reads_input(f.kind))
-        for_lanes<A>(0, c_.n_, [&](int64_t i, auto m) {
+        for_lanes<A>(0, c_.n_, [&](int64_t i, int, auto m) {
           const Vector<A> z = normal(load_wide(row.x + i, m));
           store_narrow(h + i, fused(z, load_wide(scale_ + i, m), load_wide(bias_ + i, m)), Whole{});
         });
-      pass_row(f, h, row_of(grad, space_.wide), h, c_.n_);
-      return h;
-    }
-
-    /// The rows' sums, if dx takes them, and their part of the totals.
-    template <class G>
-    void add(GradRow<A, G>* rows, int64_t count) const {
-      const bool has_sums = plan_.has_own_sums();
-      if (!has_sums && !plan_.has_totals()) return;
-      const bool has_z = plan_.totals[0].is_wanted || (has_sums && plan_.use_variance);
-      add_rows_to(has_z, rows, count, scale_, space_.totals, c_.n_);
-      const auto n = double(c_.n_);
-      for (int64_t r = 0; has_sums && r < count; ++r) {
-        if (plan_.use_mean) rows[r].state.mean_w = static_cast<A>(rows[r].sum_w / n);
-        if (plan_.use_variance) rows[r].state.mean_wz = static_cast<A>(rows[r].sum_wz / n);
+      if constexpr (std::is_same_v<T, A>) {
+        pass_row(f, h, grad, h, c_.n_);
+      } else {
+        for_lanes<A>(0, c_.n_, [&](int64_t i, int, auto m) {
+          store_narrow(space_.wide + i, load_wide(grad + i, m), Whole{});
+        });
+        pass_row(f, h, space_.wide, h, c_.n_);
       }
+      return h;
     }
 
     static constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
@@ -246,8 +238,8 @@ class RowCells {
   T* dx_;
   Parameter<T> scale_, bias_;
   int64_t n_, batch_;
-  bool is_streamed_;
-  int64_t ahead_x_ = 0, ahead_grad_ = 0;
+  bool is_large_, is_streamed_;         // read ahead; written past the caches
+  int64_t x_step_ = 0, grad_step_ = 0;  // to the row that is read ahead
 };
 
 }  // namespace
