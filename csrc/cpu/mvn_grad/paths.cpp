@@ -9,6 +9,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_columns(const MvnGradPlan& plan, const Machine&) { return are_grad_columns_apart(plan); }
+bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
 bool has_packed_rows(const MvnGradPlan& plan, const Machine&) { return are_grad_rows_packed(plan); }
 bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
   return are_grad_rows_moderate(plan);
@@ -21,8 +22,6 @@ void columns(const MvnGradPlan& plan, const Arrays& a) {
 void rows(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_rows<T>(plan, a); });
 }
-
-bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
 
 void planes(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_planes<T>(plan, a); });
