@@ -75,6 +75,7 @@ struct MvnGradRow {
   const MvnGradArgs<T>& args;
   const MvnGradRowShape& shape;
   MvnGradPlace origin;
+  uint32_t thread = threadIdx.x, threads = blockDim.x;
   Carrier x[kMvnGradSlots], grad[kMvnGradSlots];
 
   __device__ __forceinline__ MvnGradRow(const MvnGradArgs<T>& args, const MvnGradRowShape& shape,
@@ -86,7 +87,7 @@ struct MvnGradRow {
 
   /// The first element of the thread's s-th access.
   __device__ __forceinline__ uint32_t first(int s) const {
-    return (uint32_t(s) * blockDim.x + threadIdx.x) * kN;
+    return (uint32_t(s) * threads + thread) * kN;
   }
   __device__ __forceinline__ bool has(int s, int e) const { return first(s) + e < shape.length; }
 

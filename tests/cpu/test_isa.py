@@ -57,7 +57,7 @@ def running() -> str:
 
 
 def run_core_tests(level: str, stream_bytes: int) -> subprocess.CompletedProcess[str]:
-    """The tests marked core, in a process where this level is forced.
+    """The short ones of the tests marked core, in a process where this level is forced.
 
     Outputs of at least `stream_bytes` are written past the caches, which are small ones in tests.
     """
@@ -68,7 +68,7 @@ def run_core_tests(level: str, stream_bytes: int) -> subprocess.CompletedProcess
     environment["CUDML_STREAM_BYTES"] = str(stream_bytes)
     for name in [n for n in environment if n.startswith("PYTEST_")]:
         del environment[name]
-    command = [sys.executable, "-m", "pytest", "-m", "core", "--backend", "cpu", "-q"]
+    command = [sys.executable, "-m", "pytest", "-m", "core and small", "--backend", "cpu", "-q"]
     return subprocess.run(
         [*command, "-p", "no:cacheprovider", *files],
         cwd=ROOT,

@@ -133,7 +133,12 @@ def extremes(family: str) -> Calls:
             (mvn, {"x": Described((2**26, 4096), "float16"), "axes": 1}),
             (mvn, {"x": Described((200, 70_000), "float32"), "axes": 1}),
         ],
-        "mvn_grad": [],
+        "mvn_grad": [
+            ("mean_variance_normalization_grad", {
+                "x": Described((5, 40), "float32"), "grad": Described((5, 40), "float32"),
+                "scale": np.ones((1, 80), "f4")[:, ::2], "axes": 1,
+            }),
+        ],
     }  # fmt: skip
     if "pool_grad" in family:
         calls[family] = [

@@ -358,7 +358,7 @@ CASES = [
         "groups consist of packed pieces of at least 16 elements":
             mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements, each with one scale and bias":
-            mvn_grad((2, 3, 16), (0, 2), (1, 3, 16))}),
+            mvn_grad((2, 3, 144), (0, 2), (1, 3, 144))}),
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
     Case("statistics/columns", statistics((5, 8), 0), {
         "elements of a group stand 8 or more apart": statistics((5, 7), 0)}),
