@@ -47,6 +47,20 @@ def test_finite_differences(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORWARD)
+def test_many_gradients_at_once(name: str) -> None:
+    """is_grads_batched, which jacobian(vectorize=True) uses, goes back as often as it takes."""
+    function, tensors = smooth(name)
+    y = function(*tensors)
+    asking = [t for t in tensors if t.requires_grad]
+    many = torch.randn(3, *y.shape, generator=torch.Generator().manual_seed(2)).double()
+    more = {"retain_graph": True, "is_grads_batched": True}
+    together = torch.autograd.grad(y, asking, many, **more)
+    each = [torch.autograd.grad(y, asking, one, retain_graph=True) for one in many]
+    for got, *want in zip(together, *each, strict=True):
+        assert torch.equal(got, torch.stack(want))
+
+
+@pytest.mark.parametrize("name", FORWARD)
 def test_gradients_of_nothing(name: str) -> None:
     """N = 0: gradients of x's shape without elements, and sums over nothing that are +0."""
     case = ts.forward()[name]

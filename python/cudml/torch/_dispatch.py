@@ -17,6 +17,8 @@ _is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _trace: Callable[[], Any] = torch._C._get_tracing_state
 _excluded: Callable[[Any], bool] = torch._C._dispatch_tls_is_dispatch_key_excluded
+# What `is_grads_batched` goes back with: a Tensor by its type, without memory of its own.
+_is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
 _FRONT = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
 _operators: dict[str, Any] = {}
 recorded: dict[str, Callable[..., Any]] = {}  # calls of which autograd keeps a gradient
@@ -64,7 +66,7 @@ def is_plain(*tensors: Any, may_record: bool = False) -> bool:
 def call(name: str, *arguments: Any) -> Any:
     """The result of an operator."""
     tensors = [a for a in arguments if isinstance(a, Tensor)]
-    if is_plain(*tensors, may_record=True):
+    if is_plain(*tensors, may_record=True) and not any(map(_is_batched, tensors)):
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return recorded[name](*arguments)
         return KERNELS[name](*detached(arguments))
