@@ -17,6 +17,11 @@ struct StridedOffsets {
     for (int t = 0; t < kTensors; ++t) at[t] += steps * axis.stride[t];
   }
   int64_t operator[](int t) const { return at[t]; }
+
+  /// Whether tensors [first, end) stand at the same place.
+  bool are_same(const StridedOffsets& other, int first, int end) const {
+    return std::equal(at + first, at + end, other.at + first);
+  }
 };
 
 /// Walks the positions of some dimensions in order, the last one fastest.

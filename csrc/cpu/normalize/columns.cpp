@@ -14,9 +14,8 @@ namespace {
 using Axis = NormalizePlan::Axis;
 
 constexpr int64_t kShortestRow = 16;
-constexpr int64_t kBlock = 1024;      // columns of a block
-constexpr int64_t kTask = 1 << 15;    // elements, about
-constexpr int64_t kLeastTurn = 2048;  // bytes of rows that are written past the caches
+constexpr int64_t kBlock = 1024;    // columns of a block
+constexpr int64_t kTask = 1 << 15;  // elements, about
 
 /// Whether all of an axis' rows take the same statistics, scale and bias.
 bool is_shared(const Axis& rows) {
@@ -55,13 +54,10 @@ class Columns {
         end_(rows_.size * inner_.size) {
     is_joined_ = period_ < kBlock && follow_each_other(rows_, period_);
     if (is_joined_) join_rows();
-    blocks_ = (width_ + kBlock - 1) / kBlock;
-    if (is_joined_) blocks_ = 1;
+    blocks_ = is_joined_ ? 1 : (width_ + kBlock - 1) / kBlock;
     turn_ = std::max<int64_t>(kTask / std::min(width_, kBlock), 1);
     turns_ = (rows_.size + turn_ - 1) / turn_;
-    const int64_t bytes = plan.elements * int64_t(sizeof(T));
-    is_streamed_ = x_ != y_ && is_copy_streamed(bytes) &&
-                   (is_joined_ || width_ * int64_t(sizeof(T)) >= kLeastTurn);
+    is_streamed_ = is_given_streamed(plan, x_, y_, is_joined_);
   }
 
   void run() const {
@@ -88,8 +84,7 @@ class Columns {
     int64_t count = 0;
 
     bool are_of(const NormalizeOffsets& o, int64_t n) const {
-      return n == count &&
-             std::equal(o.at + Plan::kMean, o.at + Plan::kTensors, at.at + Plan::kMean);
+      return n == count && o.are_same(at, Plan::kMean, Plan::kTensors);
     }
   };
 

@@ -4,6 +4,8 @@
 
 #include "cpu/mvn/formulas.h"
 #include "cpu/mvn/walk.h"
+#include "cpu/threads/parallel.h"
+#include "ops/normalize.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -40,6 +42,17 @@ struct GivenPositions {
     return fused(d * load_wide(factor + i, m), load_wide(scale + i, m), load_wide(bias + i, m));
   }
 };
+
+/// Whether y is written past the caches. `follow`: rows begin where others end and are not told
+/// apart. Lines that rows fill in part are read first, which only long ones make up for.
+template <class T>
+bool is_given_streamed(const NormalizePlan& plan, const T* x, const T* y, bool follow) {
+  constexpr int64_t kLong = 8192;
+  const int64_t row_bytes = plan.axis[plan.rank - 1].size * int64_t(sizeof(T));
+  const bool are_lines = row_bytes % 64 == 0 && bytes_to_line(y) == 0;
+  return x != y && is_copy_streamed(plan.elements * int64_t(sizeof(T))) &&
+         (follow || are_lines || row_bytes >= kLong);
+}
 
 /// y[i] = f(formula(x[i])) for i in [0, n). y may be x.
 template <class T, class Formula>

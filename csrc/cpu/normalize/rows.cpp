@@ -11,9 +11,9 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 constexpr int64_t kShortestRow = 16;
-constexpr int64_t kPart = 1 << 14;    // elements of a row that are one task
-constexpr int64_t kBlock = 4096;      // elements whose scale and bias are converted at once
-constexpr int64_t kLeastTurn = 2048;  // bytes of rows that are written past the caches
+constexpr int64_t kPart = 1 << 14;  // elements of a task: a part of a row, or several rows
+constexpr int64_t kMostRows = 256;  // of a task
+constexpr int64_t kBlock = 4096;    // elements whose scale and bias are converted at once
 
 /// Scale or bias along a row as floats: in place, or in a room that keeps them for other rows.
 class FloatRow {
@@ -49,49 +49,77 @@ class Rows {
         bias_(o.inputs[4], plan.bias_dtype, &kZero),
         given_(plan, o),
         inner_(plan.axis[plan.rank - 1]),
+        rows_(plan.rank > 1 ? plan.axis[plan.rank - 2] : Plan::Axis{}),
         parts_((inner_.size + kPart - 1) / kPart),
+        turn_(std::clamp<int64_t>(kPart / inner_.size, 1, kMostRows)),
         is_uniform_(inner_.stride[Plan::kScale] == 0 && inner_.stride[Plan::kBias] == 0),
-        is_streamed_(x_ != y_ && is_copy_streamed(plan.elements * int64_t(sizeof(T))) &&
-                     inner_.size * int64_t(sizeof(T)) >= kLeastTurn) {}
+        is_streamed_(is_given_streamed(plan, x_, y_, false)) {}
 
   void run() const {
-    const int64_t tasks = plan_.elements / inner_.size * parts_;
-    parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+    const int64_t outer = plan_.elements / (rows_.size * inner_.size);
+    const int64_t turns = (rows_.size + turn_ - 1) / turn_;
+    parallel_for(turns * outer * parts_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const Room<Buffers> buffers;
-      StridedWalk<Plan::kTensors> row(plan_.axis, plan_.rank - 1, begin / parts_);
       Pace pace;
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t part = task % parts_, n = std::min(kPart, inner_.size - part * kPart);
-        pace.add(n);
-        run_part(row.offsets(), part * kPart, n, *buffers);
-        if (part + 1 == parts_) row.advance();
+        pace.add(kPart);
+        // The same rows of all positions outside of them are likely to have the same statistics.
+        const int64_t first = task / parts_ / outer * turn_;
+        NormalizeOffsets at =
+            StridedWalk<Plan::kTensors>(plan_.axis, plan_.rank - 2, task / parts_ % outer)
+                .offsets();
+        at.add(rows_, first);
+        run_rows(at, std::min(turn_, rows_.size - first), task % parts_ * kPart, *buffers);
       }
     });
   }
 
  private:
+  /// What normalizing needs of some rows.
   struct Buffers {
-    FloatRow scale, bias;
+    FloatRow scale_row, bias_row;
+    float pivot[kMostRows], delta[kMostRows], factor[kMostRows], scale[kMostRows], bias[kMostRows];
+    NormalizeOffsets at;  // of the first of them
+    int64_t count = 0;
+
+    bool are_of(const NormalizeOffsets& o, int64_t n) const {
+      return n == count && o.are_same(at, Plan::kMean, Plan::kTensors);
+    }
   };
 
-  /// Elements [first, first + n) of a row.
-  void run_part(NormalizeOffsets at, int64_t first, int64_t n, Buffers& buffers) const {
-    const Normalizer<float> normal = given_.at(at);
-    const Floats pivot = broadcast(normal.pivot), delta = broadcast(normal.delta),
-                 factor = broadcast(normal.factor);
+  /// Elements from `first` on, up to a part of each row.
+  void run_rows(NormalizeOffsets at, int64_t count, int64_t first, Buffers& b) const {
+    fill(at, count, b);
     at.add(inner_, first);
-    if (is_uniform_) {
-      const Floats scale = broadcast(scale_.at(at[Plan::kScale])),
-                   bias = broadcast(bias_.at(at[Plan::kBias]));
-      return write(at, n, GivenUniform{pivot, delta, factor, scale, bias});
+    const int64_t n = std::min(kPart, inner_.size - first);
+    for (int64_t r = 0; r < count; ++r, at.add(rows_, 1)) {
+      const Floats pivot = broadcast(b.pivot[r]), delta = broadcast(b.delta[r]),
+                   factor = broadcast(b.factor[r]);
+      if (is_uniform_)
+        write(at, n,
+              GivenUniform{pivot, delta, factor, broadcast(b.scale[r]), broadcast(b.bias[r])});
+      else
+        write_affine(at, n, {pivot, delta, factor, nullptr, nullptr}, b);
     }
+  }
+
+  void write_affine(NormalizeOffsets at, int64_t n, GivenAffine formula, Buffers& b) const {
     for (; n > 0; n -= kBlock, at.add(inner_, kBlock)) {
       const int64_t now = std::min(kBlock, n);
-      const float* scale =
-          buffers.scale.of(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], now);
-      const float* bias = buffers.bias.of(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], now);
-      write(at, now, GivenAffine{pivot, delta, factor, scale, bias});
+      formula.scale = b.scale_row.of(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], now);
+      formula.bias = b.bias_row.of(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], now);
+      write(at, now, formula);
     }
+  }
+
+  /// What is the same along each row, unless it is there already.
+  void fill(const NormalizeOffsets& at, int64_t count, Buffers& b) const {
+    if (b.are_of(at, count)) return;
+    b.at = at;
+    b.count = count;
+    given_.fill(at, rows_, count, b.pivot, b.delta, b.factor);
+    scale_.copy(at[Plan::kScale], rows_.stride[Plan::kScale], count, b.scale);
+    bias_.copy(at[Plan::kBias], rows_.stride[Plan::kBias], count, b.bias);
   }
 
   template <class Formula>
@@ -107,7 +135,9 @@ class Rows {
   Parameter<T> scale_, bias_;
   GivenStatistics<float> given_;
   const Plan::Axis& inner_;
-  int64_t parts_;  // of a row
+  Plan::Axis rows_;  // beside each other
+  int64_t parts_;    // of a row
+  int64_t turn_;     // rows of a task
   bool is_uniform_, is_streamed_;
 };
 
