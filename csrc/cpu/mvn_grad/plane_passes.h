@@ -1,5 +1,5 @@
-// How a gradient passes through an activation, by vectors: h = grad * f'(v), v = d * factor +
-// shift.
+// How a gradient passes through an activation, by vectors: h = grad * f'(v) of v = d * factor +
+// shift, where d is x less a pivot.
 #pragma once
 
 #include "cpu/simd/lanes.h"

@@ -113,12 +113,11 @@ class PlaneSlices {
       fn(Through{});
       return true;
     }
-    const double factor = double(state.normal.factor) * s.scale,
-                 shift = s.bias - double(state.normal.delta) * factor;
-    if (!(has_gate_ || is_swish_) || !is_normal(factor) ||
-        !(std::abs(shift) <= std::numeric_limits<A>::max()))
+    const double product = double(state.normal.factor) * s.scale;
+    const A of_d = static_cast<A>(product),
+            rest = static_cast<A>(s.bias - double(state.normal.delta) * product);
+    if (!(has_gate_ || is_swish_) || !is_kept(of_d, s.scale == 0) || !is_kept(rest, true))
       return false;
-    const A of_d = static_cast<A>(factor), rest = static_cast<A>(shift);
     if constexpr (std::is_same_v<A, float>)
       if (is_swish_) {
         fn(SwishPass(plan_.activation, of_d, rest));
@@ -126,11 +125,6 @@ class PlaneSlices {
       }
     fn(Gate<A>(plan_.activation, of_d, rest));
     return true;
-  }
-
-  static bool is_normal(double v) {
-    const auto size = std::abs(static_cast<A>(v));
-    return size >= std::numeric_limits<A>::min() && size <= std::numeric_limits<A>::max();
   }
 
   const MvnGradPlan& plan_;

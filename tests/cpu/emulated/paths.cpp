@@ -151,6 +151,27 @@ void mvn(Dtype dtype, const Dims& sizes, const Dims& axes, const Dims& affine, A
             {}, {}, false);
 }
 
+/// dx, for which the sums over each group are needed.
+void mvn_grad(Dtype dtype, const Dims& sizes, const Dims& axes, const Dims& affine,
+              ActivationKind kind) {
+  MvnGradDesc d;
+  d.axes = axes;
+  d.activation = {kind, 1, 0.5};
+  Tensor x(dtype, sizes, 5), grad(dtype, sizes, 6), scale(dtype, affine, 2), bias(dtype, affine, 4),
+      dx(dtype, sizes);
+  MvnGradTensors t;
+  t.x = &x.desc;
+  t.grad = &grad.desc;
+  t.scale = &scale.desc;
+  t.bias = &bias.desc;
+  t.outputs[0] = &dx.desc;
+  Arrays arrays;
+  int i = 0;
+  for (Tensor* input : {&x, &grad, &scale, &bias}) arrays.inputs[i++] = input->data();
+  run_paths(called("mvn gradient", dtype, sizes) + " activation " + std::to_string(int(kind)),
+            cpu::backend().mvn_grad(), make_plan(d, t), arrays, dx, {}, {}, false);
+}
+
 void normalize(Dtype dtype, const Dims& sizes, const Dims& group, const Dims& affine,
                ActivationKind kind) {
   NormalizeDesc d;
@@ -224,6 +245,12 @@ void run_norms(Dtype dtype) {
     statistics(dtype, {4, 6, 5, 7}, {0, 2, 3}, use_mean);
     statistics(dtype, {4, 6, 3, 5}, {0, 2, 3}, use_mean);
     statistics(dtype, {300, 40}, {0}, use_mean);
+  }
+  for (ActivationKind kind : {identity, relu, swish, tanh}) {
+    mvn_grad(dtype, {2, 3, 4, 41}, {2, 3}, {1, 3, 4, 1}, kind);
+    mvn_grad(dtype, {3, 2, 2100}, {0, 2}, {1, 2, 1}, kind);
+    mvn_grad(dtype, {300, 40}, {0}, {1, 40}, kind);
+    mvn_grad(dtype, {5, 133}, {1}, {1, 133}, kind);
   }
 }
 
