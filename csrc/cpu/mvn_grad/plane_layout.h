@@ -18,9 +18,8 @@ constexpr int64_t kSlice = 16384;
 /// Where a slice stands in each tensor, in elements.
 struct SliceOffsets {
   int64_t x, grad, dx, scale, bias, totals[2];
-  int64_t n;            // elements
-  int64_t x_ahead = 0;  // from its plane to the next one, if both are apart; of grad, too
-  int64_t grad_ahead = 0;
+  int64_t n;                              // elements
+  int64_t x_ahead, grad_ahead, dx_ahead;  // from its plane to the next one, or 0: not read ahead
 };
 
 struct GradPlanes {
@@ -60,8 +59,10 @@ struct GradPlanes {
       move(at, part * kSlice);
       for (; i < stop; ++i) {
         at.n = part + 1 == parts ? length - part * kSlice : kSlice;
-        at.x_ahead = is_apart && left > 1 ? inner.x : 0;
-        at.grad_ahead = is_apart && left > 1 ? inner.grad : 0;
+        const bool is_ahead = is_apart && left > 1;
+        at.x_ahead = is_ahead ? inner.x : 0;
+        at.grad_ahead = is_ahead ? inner.grad : 0;
+        at.dx_ahead = is_ahead ? inner.dx : 0;
         fn(i, std::as_const(at));
         if (++part < parts) {
           move(at, kSlice);
@@ -81,7 +82,7 @@ struct GradPlanes {
     GradOffsets at = cell;
     if (outer) at = GradWalk(axes, rank - 1, outer, cell).offsets();
     if (plane) at.add(inner, plane);
-    return {at.x, at.grad, at.dx, at.scale, at.bias, {at.totals[0], at.totals[1]}, 0};
+    return {at.x, at.grad, at.dx, at.scale, at.bias, {at.totals[0], at.totals[1]}, 0, 0, 0, 0};
   }
 
   static void move(SliceOffsets& at, int64_t n) {

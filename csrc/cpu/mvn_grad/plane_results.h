@@ -69,7 +69,7 @@ template <class T>
 /// are written twice, with the same bits; results that are not streamed may take the place of what
 /// they are computed from.
 template <class T, class Result>
-[[gnu::always_inline]] inline void put_plane(T* dx, int64_t n, bool is_streamed,
+[[gnu::always_inline]] inline void put_plane(T* dx, int64_t n, bool is_streamed, LinesAhead ahead,
                                              const Result& result) {
   constexpr int64_t kStep = kLanes<Acc<T>>, kLeastStreamed = 8192 / sizeof(T);
   is_streamed &= n >= kLeastStreamed;
@@ -83,8 +83,11 @@ template <class T, class Result>
     for (; i + 2 * kStep <= n; i += 2 * kStep)
       put_two(dx + i, result(i), result(i + kStep), true, converts);
   else
-    for (; i + 2 * kStep <= n; i += 2 * kStep)
+    for (; i + 2 * kStep <= n; i += 2 * kStep) {
+      ahead.fetch<true>(dx + i);
+      ahead.fetch<true>(dx + i + kStep);
       put_two(dx + i, result(i), result(i + kStep), false, converts);
+    }
   if (i + kStep <= n) {
     put_lanes(dx + i, result(i));
     i += kStep;
@@ -102,7 +105,7 @@ template <bool kHasProduct, class T, class Pass>
   const T *const x = s.x, *const grad = s.grad;
   const V pivot = V{} + formula.pivot, factor = V{} + formula.factor, slope = V{} + formula.slope,
           shift = V{} + formula.shift;
-  put_plane(s.dx, s.n, is_streamed, [&](int64_t i) __attribute__((always_inline)) {
+  put_plane(s.dx, s.n, is_streamed, s.dx_ahead, [&](int64_t i) __attribute__((always_inline)) {
     const V g = load_lanes(grad + i);
     if constexpr (std::is_same_v<Pass, Through> && !kHasProduct) {
       return fused(g, factor, shift);

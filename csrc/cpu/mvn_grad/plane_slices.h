@@ -35,7 +35,7 @@ class PlaneSlices {
         keeps_h_(std::is_same_v<T, A> && reads_v_ && !has_gate_ && !is_swish_ &&
                  plan.has_own_sums()),
         has_product_(takes_product(plan)),
-        is_streamed_(is_norm_streamed(plan.cells * plan.cell_size * int64_t(sizeof(T)))) {}
+        is_streamed_(is_norm_streamed(plan.compulsory_bytes() / 2)) {}
 
   /// That of a linear activation, or 1.
   double slope() const { return slope_; }
@@ -47,6 +47,7 @@ class PlaneSlices {
             at.n,
             {at.x_ahead},
             {at.grad_ahead},
+            {at.dx_ahead},
             double(scale_.at(has_scale_ ? at.scale : 0)) * slope_,
             double(bias_.at(has_bias_ ? at.bias : 0))};
   }

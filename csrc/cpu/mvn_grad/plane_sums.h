@@ -91,16 +91,17 @@ struct SliceSums {
   double d, dd, h, hz, scale;
 };
 
-/// What is read ahead of a row: lines that stand as far from its own, or none.
+/// What is read ahead of a row, or fetched to be written: lines that stand as far from its own, or
+/// none.
 struct LinesAhead {
   int64_t elements;
 
-  template <class T>
+  template <bool kIsWritten = false, class T>
   [[gnu::always_inline]] void fetch(const T* p) const {
     constexpr int64_t kStep = kLanes<Acc<T>>;
     if (elements == 0) return;
     for (int64_t i = 0; i < kStep; i += 64 / int64_t(sizeof(T)))
-      __builtin_prefetch(p + elements + i, 0, 2);
+      __builtin_prefetch(p + elements + i, kIsWritten, 2);
   }
 };
 
@@ -110,7 +111,7 @@ struct PlaneSlice {
   const T *x, *grad;  // x is null where it is not read
   T* dx;              // null where it is not wanted
   int64_t n;
-  LinesAhead x_ahead, grad_ahead;
+  LinesAhead x_ahead, grad_ahead, dx_ahead;
   double scale;  // of h, with the slope of a linear activation
   double bias;
 };
