@@ -19,7 +19,7 @@ struct GradRow {
 
   const T* x = nullptr;
   const G* grad = nullptr;
-  const T *next_x = nullptr, *next_grad = nullptr;  // what is read ahead, or null
+  const T* next[2] = {};  // what is read ahead while sums are found, and dx; or null
   CellState<A> state;
   double sum_w = 0, sum_wz = 0;
 };
@@ -47,7 +47,7 @@ template <bool kHasZ, class T, class G>
   using A = Acc<T>;
   using V = Vector<A>;
   const NormalLanes<A> normal(row.state.normal);
-  const T *const x = row.x, *const next = row.next_x;
+  const T *const x = row.x, *const next = row.next[0];
   const G* const grad = row.grad;
   row.sum_w = row.sum_wz = 0;
   for (int64_t first = 0; first < n; first += kSumStretch) {
@@ -89,7 +89,7 @@ template <bool kTakesProduct, class D, class T, class G>
   constexpr int64_t kStep = kLanes<A>;
   const NormalLanes<A> normal(row.state.normal);
   const V minus_mean = V{} - row.state.mean_w, slope = V{} - row.state.mean_wz;
-  const T *const x = row.x, *const next = row.next_grad;
+  const T *const x = row.x, *const next = row.next[1];
   const G* const grad = row.grad;
   const bool converts = converts_pairs();
   const auto result = [&](int64_t i, auto m) __attribute__((always_inline)) {

@@ -172,12 +172,18 @@ class RowCells {
                                          plan_.use_variance, plan_.epsilon);
       const T* const grad = c_.grad_ + at.grad;
       if (c_.is_large_) {
-        row.next_x = row.x + c_.x_step_;
-        row.next_grad = grad + c_.grad_step_;
+        row.next[0] = row.x + c_.x_step_;
+        row.next[1] = grad + c_.grad_step_;
+        if (!plan_.wants_dx) fetch_row(grad);
       }
       if constexpr (std::is_same_v<G, T>) row.grad = grad;
       if constexpr (std::is_same_v<G, A>)
         if (plan_.activation.kind != ActivationKind::identity) row.grad = pass(row, grad, h);
+    }
+
+    /// Before it is read for the totals, with those of other rows.
+    void fetch_row(const T* row) const {
+      for (int64_t i = 0; i < c_.n_; i += 64 / int64_t(sizeof(T))) fetch(row, i);
     }
 
     template <class G>

@@ -154,6 +154,7 @@ class Totals {
   }
 
  private:
+  static constexpr int64_t kBlock = 256;  // elements whose shares are added together
   static constexpr int64_t kMostStaged = 65536, kMostStagedRows = 1024, kStagedTurns = 16;
 
   /// What a share has staged.
@@ -206,16 +207,25 @@ class Totals {
     T* const to = static_cast<T*>(operands_.outputs[total.output]);
     parallel_for(total.count, shares_ * total.count * int64_t(sizeof(double)),
                  [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     Total<A> sum;
-                     for (int64_t s = 0; s < shares_; ++s) {
-                       const auto at = size_t(s * total.count + i);
-                       sum.add(room_[k][at]);
-                       if (stage_[k]) sum.add(double(stage_[k][at]));
-                     }
-                     to[offset(total, i)] = store_total<T>(sum.value());
+                   for (int64_t i = begin; i < end; i += kBlock) {
+                     const int64_t n = std::min(kBlock, end - i);
+                     Total<A> sums[kBlock];
+                     add_shares(k, i, n, sums);
+                     for (int64_t c = 0; c < n; ++c)
+                       to[offset(total, i + c)] = store_total<T>(sums[c].value());
                    }
                  });
+  }
+
+  /// Elements [first, first + n), share by share, as they stand in memory.
+  void add_shares(int k, int64_t first, int64_t n, Total<A>* sums) const {
+    for (int64_t s = 0; s < shares_; ++s) {
+      const int64_t at = s * plan_.totals[k].count + first;
+      const Total<A>* const room = room_[k].get() + at;
+      const A* const stage = stage_[k] ? stage_[k].get() + at : nullptr;
+      for (int64_t i = 0; i < n; ++i) sums[i].add(room[i]);
+      for (int64_t i = 0; stage && i < n; ++i) sums[i].add(double(stage[i]));
+    }
   }
 
   const MvnGradPlan& plan_;
