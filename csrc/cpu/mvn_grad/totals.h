@@ -66,14 +66,31 @@ double product_sum(const A* a, const A* b, int64_t n) {
   return sum_of_terms<A>(n, ProductTerms<A>{a, b});
 }
 
+/// Terms of each element of scale's or bias's gradient, whether it is asked for or not.
+inline int64_t terms_of(const MvnGradPlan& plan, int64_t MvnGradAxis::* parameter) {
+  int64_t terms = 1;
+  for (int d = 0; d < plan.kept_rank; ++d)
+    if (plan.kept[d].*parameter == 0) terms *= plan.kept[d].size;
+  for (int d = 0; d < plan.reduced_rank; ++d)
+    if (plan.reduced[d].*parameter == 0) terms *= plan.reduced[d].size;
+  return terms;
+}
+
 /// How many shares the work on `units` pieces of a plan is cut into where they keep totals: so many
-/// as the totals' terms make worth it, whatever threads there are.
+/// as the totals' terms make worth it, whatever threads there are. One total's order must not
+/// follow from whether the other is wanted.
 inline int64_t shares_of(const MvnGradPlan& plan, int64_t units) {
   constexpr int64_t kLeastTerms = 64, kMostShares = 64;
   int64_t shares = std::min(units, kMostShares);
-  for (const MvnGradTotal& total : plan.totals)
-    if (total.is_wanted && total.terms > 1)
-      shares = std::clamp(total.terms / kLeastTerms, int64_t(1), shares);
+  const auto limit = [&](int64_t terms) {
+    if (terms > 1) shares = std::clamp(terms / kLeastTerms, int64_t(1), shares);
+  };
+  if (plan.kind == MvnGradKind::sums) {
+    for (const MvnGradTotal& total : plan.totals) limit(total.terms);
+  } else {
+    limit(terms_of(plan, &MvnGradAxis::scale));
+    limit(terms_of(plan, &MvnGradAxis::bias));
+  }
   return shares;
 }
 

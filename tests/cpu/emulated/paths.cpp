@@ -151,25 +151,34 @@ void mvn(Dtype dtype, const Dims& sizes, const Dims& axes, const Dims& affine, A
             {}, {}, false);
 }
 
-/// dx, for which the sums over each group are needed.
+/// dx, then the gradient of scale, each as the only result.
 void mvn_grad(Dtype dtype, const Dims& sizes, const Dims& axes, const Dims& affine,
-              ActivationKind kind) {
+              ActivationKind kind, bool use_mean) {
   MvnGradDesc d;
   d.axes = axes;
+  d.use_mean = use_mean;
   d.activation = {kind, 1, 0.5};
-  Tensor x(dtype, sizes, 5), grad(dtype, sizes, 6), scale(dtype, affine, 2), bias(dtype, affine, 4),
-      dx(dtype, sizes);
-  MvnGradTensors t;
-  t.x = &x.desc;
-  t.grad = &grad.desc;
-  t.scale = &scale.desc;
-  t.bias = &bias.desc;
-  t.outputs[0] = &dx.desc;
+  Tensor x(dtype, sizes, 5), grad(dtype, sizes, 9), scale(dtype, affine, 2), bias(dtype, affine, 4),
+      dx(dtype, sizes), total(dtype, affine);
   Arrays arrays;
-  int i = 0;
-  for (Tensor* input : {&x, &grad, &scale, &bias}) arrays.inputs[i++] = input->data();
-  run_paths(called("mvn gradient", dtype, sizes) + " activation " + std::to_string(int(kind)),
-            cpu::backend().mvn_grad(), make_plan(d, t), arrays, dx, {}, {}, false);
+  arrays.inputs[0] = x.data();
+  arrays.inputs[1] = grad.data();
+  arrays.inputs[2] = scale.data();
+  arrays.inputs[3] = bias.data();
+  for (int k = 0; k < 2; ++k) {
+    Tensor& result = k == 0 ? dx : total;
+    MvnGradTensors t;
+    t.x = &x.desc;
+    t.grad = &grad.desc;
+    t.scale = &scale.desc;
+    t.bias = &bias.desc;
+    t.outputs[k] = &result.desc;
+    MvnGradPlan plan = make_plan(d, t);
+    plan.totals[0].output = 0;
+    run_paths(called("mvn_grad", dtype, sizes) + " output " + std::to_string(k) + " activation " +
+                  std::to_string(int(kind)),
+              cpu::backend().mvn_grad(), plan, arrays, result, {}, {}, false);
+  }
 }
 
 void normalize(Dtype dtype, const Dims& sizes, const Dims& group, const Dims& affine,
@@ -246,12 +255,14 @@ void run_norms(Dtype dtype) {
     statistics(dtype, {4, 6, 3, 5}, {0, 2, 3}, use_mean);
     statistics(dtype, {300, 40}, {0}, use_mean);
   }
-  for (ActivationKind kind : {identity, relu, swish, tanh}) {
-    mvn_grad(dtype, {2, 3, 4, 41}, {2, 3}, {1, 3, 4, 1}, kind);
-    mvn_grad(dtype, {3, 2, 2100}, {0, 2}, {1, 2, 1}, kind);
-    mvn_grad(dtype, {300, 40}, {0}, {1, 40}, kind);
-    mvn_grad(dtype, {5, 133}, {1}, {1, 133}, kind);
-  }
+  for (ActivationKind kind : {identity, relu, swish, gelu, tanh})
+    for (bool use_mean : {true, false}) {
+      mvn_grad(dtype, {9, 16}, {1}, {1, 16}, kind, use_mean);
+      mvn_grad(dtype, {21, 61}, {1}, {1, 61}, kind, use_mean);
+      mvn_grad(dtype, {60, 20}, {0}, {1, 20}, kind, use_mean);
+      mvn_grad(dtype, {2, 3, 4, 41}, {2, 3}, {1, 3, 4, 1}, kind, use_mean);
+      mvn_grad(dtype, {3, 2, 2100}, {0, 2}, {1, 2, 1}, kind, use_mean);
+    }
 }
 
 void run_all() {

@@ -1,0 +1,129 @@
+"""The gradient of normalization over packed rows: lengths, types, totals of many rows, each row by
+itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from harness import check, data
+from mvn_support import bits
+from pool_support import FLOATS, dtype_of
+
+OP = "mean_variance_normalization_grad"
+gradient = cudml.mean_variance_normalization_grad
+PATH = "mvn_grad/rows"
+PACKED = ("contiguous",)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("length", [16, 17, 33, 63, 95, 768, 1030, 4097, 5000])
+def test_lengths(length: int, dtype: str) -> None:
+    """Whole vectors and parts of one, by all flags; more than a batch of rows."""
+    scale, bias = data((1, length), dtype, 1), data((1, length), dtype, 2)
+    for count, flags in ((1, (True, True)), (3, (False, True)), (17, (True, False))):
+        x, grad = data((count, length), dtype, count), data((count, length), dtype, 9)
+        more = dict(zip(("use_mean", "use_variance"), flags, strict=True))
+        check(OP, x, grad, scale, bias, axes=1, layouts=PACKED, **more)
+    for name in ("relu", "gelu"):
+        check(OP, x, grad, scale, bias, axes=1, activation=name, layouts=PACKED)
+    e = cudml.explain(OP, x, grad, scale, bias, axes=1)
+    assert e.kernel == PATH, e
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("middle", [0.0, 3.0, -1000.0])
+def test_means_far_from_the_first_numbers(middle: float, dtype: str) -> None:
+    """A guess at the mean from the first numbers of a row, which may be anywhere."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((5, 80)) + middle
+    x[:, :4] += [[0], [40], [-3000], [1e4], [0]]
+    kind = dtype_of(dtype)
+    grad, scale = data((5, 80), dtype, 2), data((1, 80), dtype, 3)
+    check(OP, x.astype(kind), grad, scale, axes=1, layouts=PACKED)
+
+
+@pytest.mark.decision("D-GRAD-19")
+def test_constant_and_infinite_rows() -> None:
+    """As any other group: constant rows are divided by the root of epsilon, infinite ones NaN."""
+    x = data((6, 50), "float32", 1)
+    x[1], x[2] = 0.1, 3.3e7
+    x[4, 7] = np.inf
+    grad, scale = data((6, 50), "float32", 2), data((1, 50), "float32", 3)
+    check(OP, x, grad, scale, axes=1, layouts=PACKED)
+    dx = gradient(x, grad, scale, axes=1)[0]
+    assert np.isnan(dx).all(1).tolist() == [False] * 4 + [True, False]
+    assert np.isnan(gradient(x, grad, scale, axes=1, epsilon=0)[0][1:3]).all()
+
+
+@pytest.mark.decision("D-GRAD-17a")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_totals_of_many_rows(dtype: str) -> None:
+    """Each share of 2^17 rows adds more of them than it stages."""
+    kind = dtype_of(dtype)
+    x = np.resize(data((7, 16), dtype, 1), (1 << 17, 16))
+    grad = np.full((1 << 17, 16), 0.1, kind)
+    scale, bias = data((1, 16), "float32" if dtype == "bfloat16" else dtype, 2), np.ones((1, 16))
+    check(OP, x, grad, scale, bias.astype(scale.dtype), axes=1, layouts=PACKED)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_parameters_that_rows_do_not_share(dtype: str) -> None:
+    """Each batch has its own scale, and its own part of dscale; a bias may be one number."""
+    x, grad = data((3, 7, 40), dtype, 1), data((3, 7, 40), dtype, 2)
+    for scale in ((3, 1, 40), (1, 7, 40), (3, 7, 40)):
+        for bias in ((3, 1, 40), (1, 7, 1), (1, 1, 1)):
+            call = data(scale, dtype, 3), data(bias, dtype, 4)
+            check(OP, x, grad, *call, axes=2, layouts=PACKED)
+            check(OP, x, grad, *call, axes=2, activation="relu", layouts=PACKED)
+
+
+@pytest.mark.decision("D-GRAD-16")
+def test_each_total_is_the_same_without_the_other() -> None:
+    """One is given away for each row, the other for many."""
+    x, grad = data((300, 32), "float32", 1), data((300, 32), "float32", 2)
+    scale, bias = data((1, 32), "float32", 3), data((300, 1), "float32", 4)
+    both = gradient(x, grad, scale, bias, axes=1)
+    for k, name in ((1, "scale"), (2, "bias")):
+        one = gradient(x, grad, scale, bias, axes=1, outputs=(name,))
+        assert bits(one[k]).tolist() == bits(both[k]).tolist()
+
+
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_row_is_the_same_among_others(dtype: str) -> None:
+    x, grad = data((37, 95), dtype, 1), data((37, 95), dtype, 2)
+    scale, bias = data((1, 95), dtype, 3), data((1, 95), dtype, 4)
+    every = gradient(x, grad, scale, bias, axes=1, activation="swish")[0]
+    for first, end in ((0, 1), (5, 7), (16, 36), (36, 37)):
+        some = gradient(x[first:end], grad[first:end], scale, bias, axes=1, activation="swish")[0]
+        assert bits(some).tolist() == bits(every[first:end]).tolist()
+
+
+# Threads, and whether dx is written past the caches, do not reach the bits.
+DIGEST = """
+import hashlib, sys
+import numpy as np
+import cudml
+from harness import data
+digest = hashlib.sha256()
+for dtype in ("float32", "bfloat16", "float64"):
+    for count, length in ((700, 96), (130, 1024), (65, 77)):
+        x, grad = (data((count, length), dtype, k) for k in (1, 2))
+        scale, bias = (data((1, length), dtype, k) for k in (3, 4))
+        for part in cudml.mean_variance_normalization_grad(x, grad, scale, bias, axes=1):
+            digest.update(np.ascontiguousarray(part).view(np.uint8))
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.decision("D-GRAD-1")
+def test_threads_and_caches_do_not_reach_the_bits() -> None:
+    said = {
+        child_says(DIGEST, CUDML_NUM_THREADS=str(threads), CUDML_STREAM_BYTES=limit)
+        for threads, limit in ((1, "0"), (2, "1"), (5, "1000000000000"), (1, "1"))
+    }
+    assert len(said) == 1
