@@ -12,6 +12,7 @@ namespace {
 
 /// y = ((x - pivot) - delta) * factor * scale + bias, all but x the same along the row.
 struct GivenUniform {
+  static constexpr bool kIsShort = false;
   Floats pivot, delta, factor, scale, bias;
 
   template <class Lanes>
@@ -22,6 +23,7 @@ struct GivenUniform {
 
 /// The same with a scale and a bias for each position.
 struct GivenAffine {
+  static constexpr bool kIsShort = false;
   Floats pivot, delta, factor;
   const float *scale, *bias;
 
@@ -34,6 +36,7 @@ struct GivenAffine {
 /// Statistics, scale and bias of each position.
 template <class A>
 struct GivenPositions {
+  static constexpr bool kIsShort = false;
   const A *pivot, *delta, *factor, *scale, *bias;
 
   template <class Lanes>
@@ -54,11 +57,30 @@ bool is_given_streamed(const NormalizePlan& plan, const T* x, const T* y, bool f
          (follow || are_lines || row_bytes >= kLong);
 }
 
+/// row[i] = f(row[i]), as apply_given() has it.
+template <class A>
+void activate_given(const Activation& f, A* row, int64_t n) {
+  if constexpr (std::is_same_v<A, float>)
+    if (f.kind == ActivationKind::swish) {
+      const Swish swish(f);
+      for (int64_t i = 0; i < n; i += kFloats)
+        with_lanes(n - i, [&](auto m) {
+          Floats v[1] = {load_wide(row + i, m)};
+          swish(v);
+          store_narrow(row + i, v[0], m);
+        });
+      return;
+    }
+  activate_row(f, row, n);
+}
+
 /// y[i] = f(formula(x[i])) for i in [0, n). y may be x.
 template <class T, class Formula>
 void apply_given(const Activation& f, T* y, const T* x, int64_t n, const Formula& formula,
                  bool is_streamed) {
-  if (is_plain(f))
+  if (f.kind == ActivationKind::swish)
+    apply_formula(y, x, n, formula, Swish(f), {is_streamed});
+  else if (is_plain(f))
     apply_formula(y, x, n, formula, Floor(f), {is_streamed});
   else
     apply_any(f, y, x, n, formula, {is_streamed});

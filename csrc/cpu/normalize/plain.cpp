@@ -2,7 +2,7 @@
 // holds.
 #include "cpu/normalize/plain.h"
 
-#include "cpu/mvn/walk.h"
+#include "cpu/normalize/formulas.h"
 #include "cpu/normalize/given.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
@@ -92,8 +92,13 @@ class Positions {
       x = reinterpret_cast<const A*>(x_ + at[Plan::kX]);
     else
       load_row<T>(rows.x, x_ + at[Plan::kX], inner_.stride[Plan::kX], n);
-    write_row(plan_.activation, y_ + at[Plan::kY], inner_.stride[Plan::kY], x, n, normalized, scale,
-              bias, rows.y);
+    T* const y = y_ + at[Plan::kY];
+    A* out = rows.y;
+    if constexpr (std::is_same_v<T, A>)
+      if (inner_.stride[Plan::kY] == 1) out = y;
+    normalize_row(out, x, n, normalized, scale, bias);
+    activate_given(plan_.activation, out, n);
+    if (out == rows.y) store_row<T>(y, inner_.stride[Plan::kY], out, n);
   }
 
   /// A chunk of short stretches: everything is packed, and the result handed out again.
@@ -107,7 +112,7 @@ class Positions {
       given_.fill(at, inner_, length, rows.pivot + to, rows.delta + to, rows.factor + to);
     });
     normalize_row(rows.y, rows.x, n, normalized_in(rows), {rows.scale}, {rows.bias});
-    activate_row(plan_.activation, rows.y, n);
+    activate_given(plan_.activation, rows.y, n);
     for_rows(first, n, [&](const NormalizeOffsets& at, int64_t from, int64_t length) {
       store_row<T>(y_ + at[Plan::kY], inner_.stride[Plan::kY], rows.y + from, length);
     });
