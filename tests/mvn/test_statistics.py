@@ -84,6 +84,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], Any]] = {
     "few columns": ((5000, 3), 0),
     "channels": ((4, 9, 6, 7), (0, 2, 3)),
     "large channels": ((5, 3, 40, 50), (0, 2, 3)),
+    "channels in short pieces": ((615, 5, 40), (0, 2)),
     "rows of a vector": ((37, 16), 1),
     "rows of several vectors": ((37, 65), 1),
     "groups of channels": ((3, 70, 2, 5), (1, 3)),

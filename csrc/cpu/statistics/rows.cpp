@@ -9,6 +9,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 constexpr int64_t kShortestPiece = 16;    // of a group that stands in several places
+constexpr int64_t kLong = 1024;           // elements of a piece that is read for itself
 constexpr int64_t kSample = 4 * kFloats;  // elements of a chunk that its pivot is the mean of
 
 /// Whether a pivot was within half a deviation of the mean: the sum of squares about it is then at
@@ -22,18 +23,18 @@ auto is_close(double n, D delta, D m2) {
 struct Batch {
   alignas(64) float pivot[kFloats] = {};
   alignas(64) double sum[kFloats], square[kFloats];
-  alignas(64) double mean[kFloats], m2[kFloats];
+  alignas(64) double delta[kFloats], m2[kFloats];
 
   /// Whether all pivots were close to the means. As moments_about() has it.
   bool finish(double n, bool use_mean) {
     Vector<int64_t> are_close = kDoubleIndices >= 0;
     for (int64_t i = 0; i < kFloats; i += kDoubles) {
       const auto squares = load_vector<Doubles>(square + i), zero = Doubles{};
-      const Doubles delta = use_mean ? load_vector<Doubles>(sum + i) / n : zero;
-      const Doubles rest = fused(-n * delta, delta, squares), m = rest < 0 ? zero : rest;
-      store_vector(mean + i, as_doubles(load_vector<HalfFloats>(pivot + i)) + delta);
+      const Doubles d = use_mean ? load_vector<Doubles>(sum + i) / n : zero;
+      const Doubles rest = fused(-n * d, d, squares), m = rest < 0 ? zero : rest;
+      store_vector(delta + i, d);
       store_vector(m2 + i, m);
-      are_close &= is_close(n, delta, m);
+      are_close &= is_close(n, d, m);
     }
     return all_of(are_close) || !use_mean;
   }
@@ -60,19 +61,22 @@ class PackedChunks {
                : about_mean(chunk, moments);
   }
 
-  /// Groups [0, count) of one chunk each. What is computed from their lanes is computed together.
-  void of_groups(const GroupOffsets* group, int64_t count, const StatisticsResults& results) const {
-    const int64_t n = plan_.group_size;
+  /// The same of groups [0, count), up to kFloats: what is computed from their lanes is computed
+  /// together, and their pieces are read in turn, as they may stand beside each other. Calls use(i,
+  /// moments) for each.
+  template <class Use>
+  void of_groups(const GroupOffsets* group, int64_t count, int64_t first, int64_t n,
+                 const Use& use) const {
+    const auto chunk = [&](int64_t i) {
+      return Chunk{x_ + group[i][StatisticsPlan::kX], first, n};
+    };
     Batch b;
-    add_groups(group, count, b);
+    find_pivots(count, chunk, b);
+    find_sums(count, chunk, b);
     const bool are_close = b.finish(double(n), plan_.use_mean);
-    for (int64_t i = 0; i < count; ++i) results.put(group[i], double(n), b.mean[i], b.m2[i]);
-    if (are_close) return;
     for (int64_t i = 0; i < count; ++i) {
-      const double delta = b.sum[i] / double(n);
-      if (is_close(double(n), delta, b.m2[i])) continue;
-      const Chunk chunk = {x_ + group[i][StatisticsPlan::kX], 0, n};
-      results.put(group[i], about_mean(chunk, {double(n), b.pivot[i], delta}));
+      const Moments<float> m = {double(n), b.pivot[i], b.delta[i], b.m2[i]};
+      use(i, are_close || is_close(m.n, m.delta, m.m2) ? m : about_mean(chunk(i), m));
     }
   }
 
@@ -83,25 +87,54 @@ class PackedChunks {
     int64_t first, n;
   };
 
-  void add_groups(const GroupOffsets* group, int64_t count, Batch& b) const {
+  /// Long groups are read one after the other, as the processor foresees it.
+  template <class ChunkOf>
+  void find_pivots(int64_t count, const ChunkOf& chunk, Batch& b) const {
+    if (!plan_.use_mean) return;
+    if (plan_.group_size > kSample) {
+      for (int64_t i = 0; i < count && rank_ > 1; ++i) b.pivot[i] = pivot_of_sample(chunk(i));
+      return;  // those of rows are found where they are summed
+    }
+    Floats lanes[kFloats] = {};
+    for (int64_t i = 0; i < count; ++i) lanes[i] = sample(chunk(i));
+    store_vector(b.pivot, guesses_of(sums_of_lanes(lanes), 1 / float(plan_.group_size)));
+  }
+
+  template <class ChunkOf>
+  void find_sums(int64_t count, const ChunkOf& chunk, Batch& b) const {
     Floats lanes[kFloats] = {}, squares[kFloats] = {};
-    const auto chunk = [&](int64_t i) {
-      return Chunk{x_ + group[i][StatisticsPlan::kX], 0, plan_.group_size};
-    };
-    // Long rows are read one after the other, as the processor foresees it.
-    const bool are_short = plan_.group_size <= kSample;
-    if (plan_.use_mean && are_short) {
-      for (int64_t i = 0; i < count; ++i) lanes[i] = sample(chunk(i));
-      store_vector(b.pivot, guesses_of(sums_of_lanes(lanes), 1 / float(plan_.group_size)));
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      if (plan_.use_mean && !are_short) b.pivot[i] = pivot_of_sample(chunk(i));
-      const RowSums sums = sums_about(b.pivot[i], chunk(i));
-      lanes[i] = sums.lanes();
-      squares[i] = sums.square_lanes();
-    }
+    if (rank_ > 1)
+      sum_pieces(count, chunk, b.pivot, lanes, squares);
+    else
+      for (int64_t i = 0; i < count; ++i) {
+        const RowSums sums = sums_of_row(chunk(i), b.pivot[i]);
+        lanes[i] = sums.lanes();
+        squares[i] = sums.square_lanes();
+      }
     store_doubles(b.sum, sums_of_lanes(lanes));
     store_doubles(b.square, sums_of_lanes(squares));
+  }
+
+  template <class ChunkOf>
+  void sum_pieces(int64_t count, const ChunkOf& chunk, const float* pivot, Floats* lanes,
+                  Floats* squares) const {
+    RowSums sums[kFloats];
+    const T* x[kFloats];
+    for (int64_t i = 0; i < count; ++i) x[i] = chunk(i).x;
+    for_pieces(chunk(0), chunk(0).n, [&](int64_t at, int64_t n) {
+      for (int64_t i = 0; i < count; ++i)
+        sums[i].add(x[i] + at, n, broadcast(pivot[i]), plan_.use_mean);
+    });
+    for (int64_t i = 0; i < count; ++i) {
+      lanes[i] = sums[i].lanes();
+      squares[i] = sums[i].square_lanes();
+    }
+  }
+
+  /// About a pivot that is found first, unless it is the mean of a short row.
+  [[gnu::always_inline]] RowSums sums_of_row(const Chunk& c, float& pivot) const {
+    if (plan_.use_mean && plan_.group_size > kSample) pivot = pivot_of_sample(c);
+    return sums_about(pivot, c);
   }
 
   float pivot_of_sample(const Chunk& c) const {
@@ -122,7 +155,7 @@ class PackedChunks {
 
   [[gnu::noinline]] Floats sample_of_pieces(const Chunk& c, int64_t n) const {
     Floats sum = {};
-    for_pieces(c, n, [&](const T* x, int64_t length) { sum += lanes_of_sum(x, length); });
+    for_pieces(c, n, [&](int64_t at, int64_t length) { sum += lanes_of_sum(c.x + at, length); });
     return sum;
   }
 
@@ -146,8 +179,8 @@ class PackedChunks {
 
   [[gnu::noinline]] RowSums sums_of_pieces(float pivot, const Chunk& c) const {
     RowSums sums;
-    for_pieces(c, c.n, [&](const T* x, int64_t length) {
-      sums.add(x, length, broadcast(pivot), plan_.use_mean);
+    for_pieces(c, c.n, [&](int64_t at, int64_t length) {
+      sums.add(c.x + at, length, broadcast(pivot), plan_.use_mean);
     });
     return sums;
   }
@@ -156,7 +189,7 @@ class PackedChunks {
   [[gnu::always_inline]] void for_pieces(const Chunk& c, int64_t n, const Fn& fn) const {
     for_strided_pieces(
         axes_, rank_, {}, c.first, n,
-        [&](const StridedOffsets<1>& at, int64_t, int64_t length) { fn(c.x + at[0], length); });
+        [&](const StridedOffsets<1>& at, int64_t, int64_t length) { fn(at[0], length); });
   }
 
   Moments<float> about(float pivot, const Chunk& c) const {
@@ -177,21 +210,41 @@ class PackedChunks {
   StridedAxis<1> axes_[kMaxRank];  // of a group
 };
 
-/// Groups of one chunk each.
+/// Groups of one chunk each, or beside each other in short pieces: a few of them in turn.
 template <class T>
 void run_together(const StatisticsPlan& plan, const StatisticsResults& results,
                   const PackedChunks<T>& chunks) {
+  constexpr int64_t kChunk = PackedChunks<T>::kChunk;
   parallel_for(plan.groups, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
     GroupWalk group(plan.kept, plan.kept_rank, begin);
     Pace pace;
     for (int64_t g = begin; g < end; g += kFloats) {
       const int64_t count = std::min(kFloats, end - g);
-      pace.add(count * plan.group_size);
       GroupOffsets at[kFloats];
       for (int64_t i = 0; i < count; ++i, group.advance()) at[i] = group.offsets();
-      chunks.of_groups(at, count, results);
+      if (plan.group_size <= kChunk) {
+        pace.add(count * plan.group_size);
+        chunks.of_groups(at, count, 0, plan.group_size,
+                         [&](int64_t i, const Moments<float>& m) { results.put(at[i], m); });
+        continue;
+      }
+      Moments<float> whole[kFloats];
+      for (int64_t first = 0; first < plan.group_size; first += kChunk) {
+        pace.add(count * kChunk);
+        chunks.of_groups(
+            at, count, first, std::min(kChunk, plan.group_size - first),
+            [&](int64_t i, const Moments<float>& m) { whole[i] = first ? merge(whole[i], m) : m; });
+      }
+      for (int64_t i = 0; i < count; ++i) results.put(at[i], whole[i]);
     }
   });
+}
+
+/// Whether groups are in pieces so short that those of several are better read in turn, and threads
+/// need not share groups.
+bool are_pieces_short(const StatisticsPlan& plan) {
+  const bool are_few = plan.groups < 4 * num_threads() && num_threads() > 1;
+  return !are_few && plan.reduced_rank > 1 && plan.reduced[plan.reduced_rank - 1].size <= kLong;
 }
 
 }  // namespace
@@ -206,7 +259,8 @@ template <class T>
 void statistics_rows(const StatisticsPlan& plan, const Operands& operands) {
   const StatisticsResults results(plan, operands);
   const PackedChunks<T> chunks(plan, operands);
-  if (plan.group_size <= chunks.kChunk) return run_together(plan, results, chunks);
+  if (plan.group_size <= chunks.kChunk || are_pieces_short(plan))
+    return run_together(plan, results, chunks);
   Chunks(plan, results, chunks).run();
 }
 
