@@ -213,6 +213,17 @@ def test_forward_mode_is_refused(name: str) -> None:
             torch.func.jvp(lambda v, k=key, o=others: case.on(*{**o, k: v}.values()), (t,), (t,))
 
 
+@pytest.mark.decision("D-GRAD-35")
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward_mode_of_a_gradient_is_refused(name: str) -> None:
+    """torch.func.hessian's way: the tensors that the function sees have no tangent themselves."""
+    function, (x, *others) = smooth(name)
+    gradient = torch.func.grad(lambda v: function(v, *others).square().sum())
+    words = "forward-mode differentiation is not supported"
+    with refused(RuntimeError, "cudml::", words):
+        torch.func.jvp(gradient, (x.detach(),), (x.detach(),))
+
+
 def test_a_level_without_tangents_is_no_forward_mode() -> None:
     with forward_ad.dual_level():
         x = torch.rand(1, 2, 4)

@@ -7,7 +7,7 @@ rule for vmap instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -22,8 +22,12 @@ def _function(name: str) -> Any:
     def forward(*arguments: Any) -> Any:
         return registered(name)(*arguments)
 
+    def jvp(ctx: Any, *tangents: Any) -> NoReturn:
+        raise RuntimeError(f"cudml::{name}: forward-mode differentiation is not supported")
+
     methods: dict[str, Callable[..., Any]] = {
         "forward": forward,
+        "jvp": jvp,  # of a function within torch.func.grad, whose tensors hide their tangents
         "setup_context": save,
         "backward": backward,
         "vmap": rule_of(name),
