@@ -30,7 +30,8 @@ HD T swish_slope(T a, T v) {
   return sigmoid(z) + gated(sigmoid_slope(z), z);
 }
 
-/// f'(v) of a number; at a kink the slope that docs/semantics.md names.
+/// f'(v) of a number; at a kink the slope that docs/semantics.md names. The smallest factor comes
+/// first, so that two large parameters do not overflow where the slope is 0.
 template <ActivationKind kKind, class T>
 HD T slope(T a, T b, T v) {
   using enum ActivationKind;
@@ -38,13 +39,13 @@ HD T slope(T a, T b, T v) {
   if constexpr (kKind == leaky_relu) return v > 0 ? T(1) : a;
   if constexpr (kKind == elu) return v > 0 ? T(1) : a * exp_of(v < 0 ? v : T(0));
   if constexpr (kKind == celu) return v > 0 ? T(1) : exp_of((v < 0 ? v : T(0)) / a);
-  if constexpr (kKind == scaled_elu) return v > 0 ? b : b * a * exp_of(v < 0 ? v : T(0));
+  if constexpr (kKind == scaled_elu) return v > 0 ? b : b * (a * exp_of(v < 0 ? v : T(0)));
   if constexpr (kKind == ActivationKind::sigmoid) return sigmoid_slope(v);
   if constexpr (kKind == hard_sigmoid) return a;
   if constexpr (kKind == ActivationKind::tanh) return tanh_slope(v);
-  if constexpr (kKind == scaled_tanh) return a * b * tanh_slope(gated(b, v));
+  if constexpr (kKind == scaled_tanh) return a * (b * tanh_slope(gated(b, v)));
   if constexpr (kKind == softplus) return cudml::sigmoid(a * v);
-  if constexpr (kKind == parametric_softplus) return a * b * cudml::sigmoid(gated(b, v));
+  if constexpr (kKind == parametric_softplus) return a * (b * cudml::sigmoid(gated(b, v)));
   if constexpr (kKind == ActivationKind::softsign)
     return 1 / ((1 + std::abs(v)) * (1 + std::abs(v)));
   if constexpr (kKind == ActivationKind::gelu) return gelu_slope(v);

@@ -41,6 +41,23 @@ def test_slopes(name: str, parameters: Any, values: Any, limits: Any, dtype: str
     check(OP, v, data(9, dtype, 1), activation=(name, parameters), layouts=ONE, **NEITHER)
 
 
+LARGE = {
+    "scaled_elu": {"alpha": 1e30, "gamma": 1e30},
+    "scaled_tanh": {"alpha": 1e30, "beta": 1e30},
+    "parametric_softplus": {"alpha": 1e30, "beta": 1e30},
+}
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-15")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", LARGE)
+def test_parameters_whose_product_overflows_leave_a_slope_of_0(name: str, dtype: str) -> None:
+    x = np.full(19, -1000).astype(dtype_of(dtype))
+    dx = gradient(x, np.ones_like(x), activation=(name, LARGE[name]), **NEITHER)[0]
+    assert not dx.any()
+
+
 @pytest.mark.core
 @pytest.mark.decision("D-GRAD-14")
 @pytest.mark.parametrize("dtype", FLOATS)

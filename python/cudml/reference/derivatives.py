@@ -68,16 +68,18 @@ DERIVATIVES: dict[str, Derivative] = {
     "thresholded_relu": Derivative(lambda v, a: np.where(v > a, 1.0, 0.0), lambda v, a: ~(v > a)),
     "elu": Derivative(lambda v, a: np.where(v > 0, 1.0, a * np.exp(np.minimum(v, 0)))),
     "celu": Derivative(lambda v, a: np.where(v > 0, 1.0, np.exp(np.minimum(v, 0) / a))),
-    "scaled_elu": Derivative(lambda v, a, g: np.where(v > 0, g, g * a * np.exp(np.minimum(v, 0)))),
+    "scaled_elu": Derivative(
+        lambda v, a, g: np.where(v > 0, g, g * (a * np.exp(np.minimum(v, 0))))
+    ),
     "sigmoid": Derivative(_bell),
     "hard_sigmoid": Derivative(
         lambda v, a, b: np.where((_line(v, a, b) > 0) & (_line(v, a, b) < 1), a, 0.0),
         lambda v, a, b: ~((_line(v, a, b) > 0) & (_line(v, a, b) < 1)),
     ),
     "tanh": Derivative(_tanh_slope),
-    "scaled_tanh": Derivative(lambda v, a, b: a * b * _tanh_slope(times(b, v))),
+    "scaled_tanh": Derivative(lambda v, a, b: a * (b * _tanh_slope(times(b, v)))),
     "softplus": Derivative(lambda v, s: sigmoid(s * v)),
-    "parametric_softplus": Derivative(lambda v, a, b: a * b * sigmoid(times(b, v))),
+    "parametric_softplus": Derivative(lambda v, a, b: a * (b * sigmoid(times(b, v)))),
     "softsign": Derivative(lambda v: 1 / np.square(1 + np.abs(v))),
     "shrink": Derivative(
         lambda v, bias, t: np.where((v > t) | (v < -t), 1.0, 0.0),
