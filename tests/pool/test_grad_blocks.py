@@ -140,6 +140,39 @@ def test_winners_along_rows_of_special_values(dtype: str, start: int, width: int
     check("max_pooling_grad", x.astype(dtype_of(dtype)), grad.astype(dtype_of(dtype)), **geometry)
 
 
+@pytest.mark.core
+@pytest.mark.decision("D-MAX-3", "D-MAX-5", "D-MAX-6")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("planes", [8, 17, 33, 64, 270])
+def test_winners_of_planes_side_by_side(dtype: str, planes: int) -> None:
+    """Values that tie or are in no order, by windows that are in part or wholly pads, in two and
+    three dimensions, on packed pixels and on ones with gaps between them."""
+    values = np.array([np.nan, -np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -1.0], np.float32)
+    chosen = np.random.default_rng(planes)
+    cases: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
+        ((9, 43), {"window_size": 3, "strides": 2, "start_padding": (1, 4), "end_padding": (3, 1)}),
+        ((4, 6, 23), {"window_size": 2, "strides": (2, 1, 2), "end_padding": 1}),
+        ((3, 5, 7), {"window_size": 3, "strides": (2, 1, 3), "dilations": (1, 2, 1),
+                     "start_padding": (1, 2, 0)}),
+        ((5, 70), {"window_size": (1, 2), "strides": (3, 10**9)}),
+    )  # fmt: skip
+    for sizes, geometry in cases:
+        x = chosen.choice(values, (2, planes, *sizes)).astype(dtype_of(dtype))
+        grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+        want = of_max(x, grad, geometry)
+        packed, apart = lanes_last(x), lanes_last(np.repeat(x, 2, 1))[:, :planes]
+        apart[...] = x
+        for array in (packed, apart):
+            assert (
+                cudml.explain(
+                    "max_pooling_grad", array, lanes_last(grad), **geometry, device="cpu"
+                ).kernel
+                == "pool_grad/max_side_by_side"
+            )
+            got = cudml.max_pooling_grad(array, lanes_last(grad), **geometry)
+            assert np.array_equal(got.astype(np.float64), want), sizes
+
+
 # Windows that advance by 1 along the rows, or by 2 in pairs: shape, then how they lie.
 ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "3 by 1": ((2, 3, 19, 37), {"window_size": 3, "start_padding": 1, "end_padding": 1}),

@@ -272,6 +272,11 @@ CASES = [
     Case("winners/plain", winners((2, 7, 5, 6), (5, 6), order=LAST)),
     Case("pool_grad/max_rows", max_grad((2, 3, 7, 65), 3, 2, (0, 1)), {
         "windows are 3 x 3, 2 apart": max_grad((2, 3, 7, 65), 3, 2, (0, 2))}),
+    Case("pool_grad/max_side_by_side", max_grad((2, 8, 2, 74), (1, 65), 9, order=LAST), {
+        "8 planes or more lie side by side in all tensors":
+            max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST),
+        "windows have few taps, at most 64": max_grad((2, 8, 2, 75), (1, 66), 9, order=LAST),
+    }),
     Case("pool_grad/max_blocks", max_grad((2, 3, 9, 17), (2, 3), (8, 8)), {
         FEW_TAPS: max_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
     Case("pool_grad/max_scatter", max_grad((2, 3, 9, 19), (2, 3), (8, 9))),

@@ -3,17 +3,28 @@
 #include "cpu/pool_grad/max_blocks.h"
 #include "cpu/pool_grad/max_rows.h"
 #include "cpu/pool_grad/max_scatter.h"
+#include "cpu/pool_grad/max_side_by_side.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
+bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
+  return has_lanes(plan) && plan.forward.x.batch[1] == 1 && plan.forward.y.batch[1] == 1;
+}
+bool are_windows_small(const PoolGradPlan& plan, const Machine&) { return LaneShape::fits(plan); }
 bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, RowTypes{},
         [&]<class T>() { run_rows<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]); });
+}
+
+void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
+    MaxLanes<T>(LaneShape(plan, a.outputs[0]), a.inputs[0], a.inputs[1], a.outputs[0]).run();
+  });
 }
 
 void blocks(const PoolGradPlan& plan, const Arrays& a) {
@@ -45,6 +56,12 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "one column before them",
        has_rows}},
      rows},
+    {"pool_grad/max_side_by_side",
+     {{"8 planes or more lie side by side in all tensors", has_neighbours},
+      {"windows have few taps, at most 64 from the first to the last along an axis, and no element "
+       "has many of them",
+       are_windows_small}},
+     side_by_side},
     {"pool_grad/max_blocks",
      {{"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
      blocks},

@@ -11,7 +11,7 @@ namespace {
 /// Keys of T in the order of its values, K: integers, 16 bits of 16-bit floats, for more lanes; or
 /// the floats themselves, while there is no NaN among them.
 template <class T>
-using RowKey = std::conditional_t<sizeof(T) == 2, int16_t, int32_t>;
+using RowKey = IntegerLike<T>;
 
 using RowSums = Vector<float>;
 using RowTaps = Vector<int32_t>;
@@ -39,8 +39,8 @@ Vector<RowKey<T>> keys_of(Vector<RowKey<T>> bits) {
       same_bits<Unsigned>(Keys{} + std::numeric_limits<K>::min()) - same_bits<Unsigned>(bits));
   const Keys keys = bits < 0 ? from_zero : bits;
   const Keys nan = Keys{} + std::numeric_limits<K>::max();
-  if constexpr (sizeof(T) == 4) {
-    const auto value = same_bits<RowSums>(bits);
+  if constexpr (sizeof(T) >= 4) {
+    const auto value = same_bits<Vector<T>>(bits);
     return value != value ? nan : keys;
   } else {
     constexpr K kInfinity = std::is_same_v<T, Float16> ? 0x7c00 : 0x7f80;
