@@ -217,4 +217,6 @@ class _OfStored(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         pass
 
-    backward = staticmethod(FORMULAS["mean_variance_normalization_grad"][0])
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return FORMULAS["mean_variance_normalization_grad"][0](ctx, *grads)
