@@ -173,6 +173,30 @@ def test_winners_of_planes_side_by_side(dtype: str, planes: int) -> None:
             assert np.array_equal(got.astype(np.float64), want), sizes
 
 
+@pytest.mark.core
+@pytest.mark.decision("D-MAX-3", "D-MAX-5", "D-MAX-6")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("width", [8, 13, 32, 47, 64, 65, 130, 223])
+def test_winners_of_pairs_of_columns(dtype: str, width: int) -> None:
+    """Values that tie or are in no order, by windows without overlap: of one row to 8, in one slice
+    and in two, with rows, columns and slices left over, on packed rows and on ones with gaps."""
+    values = np.array([np.nan, -np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -1.0], np.float32)
+    chosen = np.random.default_rng(width)
+    windows = {(6,): (1, 2), (7,): (2, 2), (11,): (3, 2), (17,): (8, 2), (5, 9): (2, 4, 2)}
+    for sizes, window in windows.items():
+        geometry = {"window_size": window, "strides": window}
+        x = chosen.choice(values, (2, 3, *sizes, width)).astype(dtype_of(dtype))
+        grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+        want = of_max(x, grad, geometry)
+        apart = np.repeat(x, 2, -1)[..., :width]
+        apart[...] = x
+        for array in (x, apart):
+            e = cudml.explain("max_pooling_grad", array, grad, **geometry, device="cpu")
+            assert e.kernel == "pool_grad/max_pairs", e
+            got = cudml.max_pooling_grad(array, grad, **geometry)
+            assert np.array_equal(got.astype(np.float64), want), window
+
+
 # Windows that advance by 1 along the rows, or by 2 in pairs: shape, then how they lie.
 ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "3 by 1": ((2, 3, 19, 37), {"window_size": 3, "start_padding": 1, "end_padding": 1}),

@@ -272,6 +272,16 @@ CASES = [
     Case("winners/plain", winners((2, 7, 5, 6), (5, 6), order=LAST)),
     Case("pool_grad/max_rows", max_grad((2, 3, 7, 65), 3, 2, (0, 1)), {
         "windows are 3 x 3, 2 apart": max_grad((2, 3, 7, 65), 3, 2, (0, 2))}),
+    Case("pool_grad/max_pairs", max_grad((2, 3, 17, 8), (8, 2), (8, 2)), {
+        "windows of two columns": max_grad((2, 3, 17, 16), (4, 4), (4, 4)),
+        "windows of two columns and at most 8 rows": max_grad((2, 3, 19, 8), (9, 2), (9, 2)),
+        "windows of two columns and at most 8 rows cover packed rows of a usual length":
+            max_grad((2, 3, 17, 7), (8, 2), (8, 2)),
+        "windows of two columns and at most 8 rows cover packed rows of a usual length without "
+        "pads": max_grad((2, 3, 17, 8), (8, 2), (8, 2), (1, 0)),
+        "windows of two columns and at most 8 rows cover packed rows of a usual length without "
+        "pads, gaps": max_grad((2, 3, 17, 8), (7, 2), (8, 2)),
+    }),
     Case("pool_grad/max_side_by_side", max_grad((2, 8, 2, 74), (1, 65), 9, order=LAST), {
         "8 planes or more lie side by side in all tensors":
             max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST),

@@ -1,6 +1,7 @@
 // The paths of max pooling's gradient on the CPU, first choice first.
 #include "cpu/isa/families.h"
 #include "cpu/pool_grad/max_blocks.h"
+#include "cpu/pool_grad/max_pairs.h"
 #include "cpu/pool_grad/max_rows.h"
 #include "cpu/pool_grad/max_scatter.h"
 #include "cpu/pool_grad/max_side_by_side.h"
@@ -10,6 +11,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
+bool has_pairs(const PoolGradPlan& plan, const Machine&) { return MaxPairs<float>::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return has_lanes(plan) && plan.forward.x.batch[1] == 1 && plan.forward.y.batch[1] == 1;
 }
@@ -19,6 +21,11 @@ bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::f
 void rows(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, RowTypes{},
         [&]<class T>() { run_rows<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]); });
+}
+
+void pairs(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{},
+        [&]<class T>() { MaxPairs<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]).run(); });
 }
 
 void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
@@ -56,6 +63,12 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "one column before them",
        has_rows}},
      rows},
+    {"pool_grad/max_pairs",
+     {{"windows of two columns and at most 8 rows cover packed rows of a usual length without "
+       "pads, "
+       "gaps or overlap",
+       has_pairs}},
+     pairs},
     {"pool_grad/max_side_by_side",
      {{"8 planes or more lie side by side in all tensors", has_neighbours},
       {"windows have few taps, at most 64 from the first to the last along an axis, and no element "

@@ -1,0 +1,241 @@
+// Gradient of max pooling by windows of two columns that cover rows without overlap: all rows of
+// such windows at once.
+#pragma once
+
+#include <memory>
+
+#include "cpu/memory/line_stream.h"
+#include "cpu/pool_grad/covers.h"
+#include "cpu/pool_grad/max_windows.h"
+#include "cpu/winners/lanes.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// What values of T are compared as, and stand in: 16 bits of 16-bit floats, for more lanes.
+template <class T>
+using PairLane = std::conditional_t<sizeof(T) == 2, int16_t, T>;
+
+/// A row of windows: its rows of x, its gradients, and where the rows of results go.
+template <class T>
+struct PairWindows {
+  static constexpr int64_t kMostRows = 8;
+  const T* x[kMostRows];
+  T* dst[kMostRows];
+  int64_t rows;
+  const T* grad;
+};
+
+template <int kHalf, class V, size_t... i>
+V interleaved(const V& a, const V& b, std::index_sequence<i...>) {
+  constexpr int kCount = int(sizeof...(i));
+  return __builtin_shufflevector(a, b, (kHalf * kCount / 2 + int(i) / 2 + int(i) % 2 * kCount)...);
+}
+
+/// Gradients as they are after a sum that begins with 0: no negative zero, and quiet NaNs.
+template <class T>
+Vector<PairLane<T>> summed(const Vector<PairLane<T>>& grad) {
+  if constexpr (sizeof(T) == 2) {
+    constexpr bool kIsFloat16 = std::is_same_v<T, Float16>;
+    constexpr int16_t kInfinity = kIsFloat16 ? 0x7c00 : 0x7f80, kQuiet = kIsFloat16 ? 0x200 : 0x40;
+    const auto magnitude = grad & std::numeric_limits<int16_t>::max();
+    const auto number = magnitude == 0 ? magnitude : grad;
+    return magnitude > kInfinity ? grad | kQuiet : number;
+  } else {
+    return grad + T{0};
+  }
+}
+
+template <class T>
+Vector<PairLane<T>> pair_keys(const Vector<PairLane<T>>& v) {
+  if constexpr (sizeof(T) == 2)
+    return keys_of<T>(v);
+  else
+    return v;
+}
+
+/// n windows, a vector of them at least; the last vector may overlap the one before. kRows is the
+/// number of rows, or 0 for any.
+template <int kRows, class T>
+[[gnu::noinline]] void share_pairs(const PairWindows<T>& windows, int64_t n) {
+  using G = PairLane<T>;
+  using P = Position<G>;
+  constexpr auto kAll = kLanesOf<Vector<G>>;
+  constexpr int64_t kStep = kLanes<G>;
+  const PairWindows<T> w = windows;
+  const int64_t rows = kRows ? kRows : w.rows;
+  for (int64_t i = 0; i < n; i += kStep) {
+    i = std::min(i, n - kStep);
+    Vector<G> best = {};
+    Vector<P> tap = {};
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < rows; ++r) {  // rows by themselves first: none waits for another
+      const T* const x = w.x[r] + 2 * i;
+      __builtin_prefetch(reinterpret_cast<const char*>(x) + kRowsAhead, 0, 3);
+      __builtin_prefetch(reinterpret_cast<const char*>(x + kStep) + kRowsAhead, 0, 3);
+      const auto a = load_vector<Vector<G>>(x), b = load_vector<Vector<G>>(x + kStep);
+      auto largest = pair_keys<T>(pick<0, 2>(a, b, kAll));
+      auto at = all_lanes(P(2 * r));
+      offer<G>(largest, at, pair_keys<T>(pick<1, 2>(a, b, kAll)), all_lanes(P(2 * r + 1)));
+      if (r > 0) {
+        offer<G>(best, tap, largest, at);
+      } else {
+        best = largest;
+        tap = at;
+      }
+    }
+    const auto grad = summed<T>(load_vector<Vector<G>>(w.grad + i));
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < rows; ++r) {
+      const Vector<G> first = tap == P(2 * r) ? grad : Vector<G>{};
+      const Vector<G> second = tap == P(2 * r + 1) ? grad : Vector<G>{};
+      store_vector(w.dst[r] + 2 * i, interleaved<0>(first, second, kAll));
+      store_vector(w.dst[r] + 2 * i + kStep, interleaved<1>(first, second, kAll));
+    }
+  }
+}
+
+template <class T>
+class MaxPairs {
+  using Windows = PairWindows<T>;
+  static constexpr int64_t kStep = kLanes<PairLane<T>>, kFewest = 4, kMostColumns = 8192;
+  static constexpr int64_t kElements = 1 << 15;                  // of a task
+  static constexpr int64_t kStaged = 8192 / int64_t(sizeof(T));  // elements of a slice, or a row
+
+ public:
+  static bool fits(const PoolGradPlan& plan) {
+    const PoolPlan& f = plan.forward;
+    const PoolAxis &z = f.axis[0], &y = f.axis[1], &x = f.axis[2];
+    const auto suits = [](const PoolAxis& a) {
+      return a.start == 0 && a.window == a.stride && a.stride * a.out <= a.in &&
+             (a.dilation == 1 || a.window == 1);
+    };
+    return suits(z) && suits(y) && suits(x) && x.window == 2 && z.window <= Windows::kMostRows &&
+           y.window <= Windows::kMostRows / z.window && x.out >= kFewest && x.in <= kMostColumns &&
+           f.x.space[2] == 1 && f.y.space[2] == 1 && plan.result.space[2] == 1;
+  }
+
+  MaxPairs(const PoolGradPlan& plan, const void* x, const void* grad, void* result)
+      : plan_(plan),
+        f_(plan.forward),
+        x_(static_cast<const T*>(x)),
+        grad_(static_cast<const T*>(grad)),
+        result_(static_cast<T*>(result)),
+        columns_(f_.axis[2].in),
+        height_(f_.axis[1].window * columns_),
+        band_(even_part(f_.axis[1].out, std::max<int64_t>(1, kElements / height_))),
+        staged_(std::max<int64_t>(1, kStaged / height_)),
+        is_streamed_(is_streamed(f_.batch[0] * f_.batch[1] * f_.axis[0].in * f_.axis[1].in *
+                                 columns_ * int64_t(sizeof(T)))) {}
+
+  void run() const {
+    const PoolAxis &z = f_.axis[0], &y = f_.axis[1];
+    TaskSpace space = plane_tasks(plan_, false, 1);
+    space.dim[kSpaceDim].size = z.out;
+    space.dim[kSpaceDim + 1].size = (y.out + band_ - 1) / band_;
+    parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      Room room(z.window * slice());
+      for_tasks(space, begin, end, [&](const Task& task, int64_t) { band(task, room); });
+    });
+  }
+
+ private:
+  /// Results of some rows of windows, slice by slice, and rows shorter than a vector.
+  struct Room {
+    std::unique_ptr<T[]> lines;
+    alignas(64) T x[Windows::kMostRows][2 * kStep] = {}, grad[kStep] = {};
+    LineStream out;
+
+    explicit Room(int64_t elements) : lines(new T[size_t(elements)]()) {}
+  };
+  /// Elements from one slice of a room to the next.
+  int64_t slice() const { return staged_ * height_ + 2 * kStep; }
+
+  void band(const Task& task, Room& room) const {
+    const PoolAxis &z = f_.axis[0], &y = f_.axis[1];
+    const int64_t o = task.space(0), first = task.space(1) * band_;
+    const int64_t last = std::min(first + band_, y.out);
+    for (int64_t p = first, n; p < last; p += n) {
+      n = std::min(staged_, last - p);
+      for (int64_t i = 0; i < n; ++i) windows(task, o, p + i, i, room);
+      for (int64_t i = 0; i < z.window; ++i)
+        put(task, o * z.window + i, p * y.window, n * y.window, room.lines.get() + i * slice(),
+            room);
+    }
+    const int64_t bottom = last == y.out ? y.in : last * y.window;
+    const int64_t end = o + 1 == z.out ? z.in : (o + 1) * z.window;
+    for (int64_t i = o * z.window; i < end; ++i) {
+      const int64_t from = i < (o + 1) * z.window ? last : first;
+      for (int64_t r = from * y.window; r < bottom; ++r) put_nothing(task, i, r);
+    }
+  }
+
+  /// Row (o, p) of the windows; its results are number `place` in the room.
+  void windows(const Task& task, int64_t o, int64_t p, int64_t place, Room& room) const {
+    const PoolAxis &z = f_.axis[0], &y = f_.axis[1], &x = f_.axis[2];
+    Windows w;
+    w.rows = 0;
+    w.grad = grad_ + task.y + o * f_.y.space[0] + p * f_.y.space[1];
+    for (int64_t i = 0; i < z.window; ++i)
+      for (int64_t j = 0; j < y.window; ++j) {
+        w.x[w.rows] = x_ + task.flat + (o * z.window + i) * f_.x.space[0] +
+                      (p * y.window + j) * f_.x.space[1];
+        w.dst[w.rows++] = room.lines.get() + i * slice() + place * height_ + j * columns_;
+      }
+    if (x.out < kStep) {
+      for (int64_t r = 0; r < w.rows; ++r) {
+        std::copy_n(w.x[r], 2 * x.out, room.x[r]);
+        w.x[r] = room.x[r];
+      }
+      std::copy_n(w.grad, x.out, room.grad);
+      w.grad = room.grad;
+    }
+    share(w, std::max(kStep, x.out));
+    for (int64_t r = 0; r < w.rows; ++r)  // what short rows wrote too much is the next one's
+      std::fill_n(w.dst[r] + 2 * x.out, columns_ - 2 * x.out, T{});
+  }
+
+  static void share(const Windows& w, int64_t n) {
+    if (w.rows == 2) return share_pairs<2>(w, n);
+    if (w.rows == 4) return share_pairs<4>(w, n);
+    share_pairs<0>(w, n);
+  }
+
+  T* row_of(const Task& task, int64_t z, int64_t y) const {
+    return result_ + task.x + z * plan_.result.space[0] + y * plan_.result.space[1];
+  }
+
+  void put(const Task& task, int64_t z, int64_t y, int64_t rows, const T* lines, Room& room) const {
+    T* dst = row_of(task, z, y);
+    int64_t n = columns_;
+    if (plan_.result.space[1] == columns_) {
+      n *= rows;
+      rows = 1;
+    }
+    for (; rows > 0; --rows, dst += plan_.result.space[1], lines += columns_) {
+      if (!is_streamed_) {
+        copy_bytes(dst, lines, n * int64_t(sizeof(T)));
+        continue;
+      }
+      room.out.seek(dst);
+      room.out.copy(lines, n * int64_t(sizeof(T)));
+    }
+  }
+
+  /// Rows and slices that no window reaches; the stream writes none of their bytes.
+  void put_nothing(const Task& task, int64_t z, int64_t y) const {
+    std::fill_n(row_of(task, z, y), columns_, T{});
+  }
+
+  const PoolGradPlan& plan_;
+  const PoolPlan& f_;
+  const T* x_;
+  const T* grad_;
+  T* result_;
+  const int64_t columns_, height_;  // of a row; elements of the rows of a window in one slice
+  const int64_t band_, staged_;     // rows of windows of a task, and of a room
+  const bool is_streamed_;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
