@@ -258,8 +258,9 @@ class MaxLanes {
     for (int64_t phase = 0; phase < std::min(n, f_.axis[2].stride); ++phase)
       emit_phase(b, rows, phase, to, room);
     if (s_.is_direct) return;
-    const int64_t bytes = b.task.n * int64_t(sizeof(T));
-    for (int64_t c = 0; c < n; ++c) {
+    const int64_t run = step == s_.pitch && b.task.n == step ? n : 1;  // pixels without gaps
+    const int64_t bytes = run * b.task.n * int64_t(sizeof(T));
+    for (int64_t c = 0; c < n; c += run) {
       if (!s_.is_streamed) {
         copy_bytes(dst + c * step, room.line + c * s_.pitch, bytes);
         continue;
