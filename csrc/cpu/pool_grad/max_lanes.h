@@ -55,9 +55,11 @@ template <class T>
 }
 
 template <class T>
-[[gnu::noinline]] void load_lane_grads(Pixels<const T> grad, int64_t lanes, Acc<T>* to,
-                                       int64_t pitch) {
+[[gnu::noinline]] void load_lane_grads(Pixels<const T> grad, int64_t lanes, int64_t ahead,
+                                       Acc<T>* to, int64_t pitch) {
   for_lanes<kLanes<Acc<T>>>(grad, lanes, to, pitch, [&](const T* from, Acc<T>* sum) {
+    const char* const next = reinterpret_cast<const char*>(from) + ahead * int64_t(sizeof(T));
+    __builtin_prefetch(next, 0, 2);
     store_vector(sum, load_floats(from));
   });
 }
