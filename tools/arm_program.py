@@ -42,7 +42,7 @@ def program(name, compiler, flags):
     folder.mkdir(parents=True, exist_ok=True)
     cache = native_build.compiler()[:-1]
     command = [*cache, compiler, *COMMON, *LOOPS, *GXX, *flags]
-    ninja = Ninja(native_build.UNROLLED)
+    ninja = Ninja(native_build.OWN_FLAGS)
     for rule in ("loops", "plans", "cpp"):
         ninja.rule(rule, [*command, DEPENDENCIES])
     for room in RECIPE["ROOMS"][:3]:

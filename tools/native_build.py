@@ -30,7 +30,11 @@ DEBUG = [*RECIPE["DEBUG"], *GXX[:-1]]
 VISIBLE = ["-fvisibility=default", "-fvisibility-inlines-hidden", "-fno-semantic-interposition"]
 IS_CLANG = "clang" in compiler()[-1]
 SMALL, LOOPS = RECIPE["SMALL"], [*RECIPE["LOOPS"], *([] if IS_CLANG else RECIPE["GCC_LOOPS"])]
-UNROLLED = {name: " ".join(RECIPE["UNROLLED"]) for name in RECIPE["UNROLLED_SOURCES"]}
+OWN_FLAGS = {
+    name: " ".join(RECIPE[flags])
+    for flags, names in (("UNROLLED", "UNROLLED_SOURCES"), ("SMALL", "COMPACT_SOURCES"))
+    for name in RECIPE[names]
+}
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
 BINDINGS_UNITS = 3
 # These no call waits for: they are kept small, in one unit. It is linked first, because the linker
@@ -190,7 +194,7 @@ def core_ninja(folder, debug=False):
     """The product: every instruction set of the CPU, and kernels where there is a toolkit."""
     cxx, (cuda, why) = compiler(), toolkit()
     archs = cuda_toolkit.architectures() if cuda else []
-    ninja = Ninja(UNROLLED)
+    ninja = Ninja(OWN_FLAGS)
     plain, loops, small, levels = optimized(ninja, debug)
     command, loops = [*cxx, *COMMON, *plain], [*cxx, *COMMON, *loops]
     several = ["-DCUDML_X86_LEVELS"] if is_x86_64() else []

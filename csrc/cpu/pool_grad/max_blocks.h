@@ -1,6 +1,7 @@
 // Gradient of max pooling by blocks of windows, which find their winners as they go.
 #pragma once
 
+#include "cpu/isa/paths.h"
 #include "cpu/pool_grad/blocks.h"
 #include "cpu/winners/keys.h"
 
@@ -210,4 +211,8 @@ class MaxBlocks : BlockIo<T, Acc<T>> {
 };
 
 }  // namespace
+
+/// The gradient by blocks, with flags of its own.
+void max_blocks(const PoolGradPlan& plan, const Arrays& a);
+
 }  // namespace cudml::cpu::CUDML_ISA

@@ -34,12 +34,6 @@ void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
   });
 }
 
-void blocks(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
-    MaxBlocks<T>(BlockShape(plan), a.inputs[0], a.inputs[1], a.outputs[0]).run();
-  });
-}
-
 /// Winners come first, by the path that forward pooling takes for them.
 void scatter(const PoolGradPlan& plan, const Arrays& a) {
   if (plan.forward.outputs() == 0) return;
@@ -77,7 +71,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      side_by_side},
     {"pool_grad/max_blocks",
      {{"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
-     blocks},
+     max_blocks},
     {"pool_grad/max_scatter", {}, scatter},
 };
 
