@@ -63,6 +63,15 @@ void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Op
   }
 }
 
+/// States, where totals follow, and dx at once.
+template <class T>
+void launch_rows(const MvnGradPlan& plan, const Choice& choice, const MvnGradArgs<T>& args,
+                 const Operands& o, MvnGradState<Acc<T>>* states, const Target& target) {
+  if constexpr (!std::is_same_v<T, double>)
+    launch("mvn_grad_row", mvn_grad_row_kernel<T>, choice.geometry, target, args,
+           MvnGradCells(plan, o), MvnGradRowShape(plan, o), plan.has_totals() ? states : nullptr);
+}
+
 /// States, then dx.
 template <class T>
 void launch_generic(const MvnGradPlan& plan, const Choice& choice, const MvnGradArgs<T>& args,
@@ -87,9 +96,7 @@ void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
     auto* const states = static_cast<MvnGradState<A>*>(target.workspace);
     if (!plan.is_empty()) {
       if (choice.kernel == int(MvnGradKernel::row))
-        launch("mvn_grad_row", mvn_grad_row_kernel<T>, choice.geometry, target, args,
-               MvnGradCells(plan, o), MvnGradRowShape(plan, o),
-               plan.has_totals() ? states : nullptr);
+        launch_rows<T>(plan, choice, args, o, states, target);
       else
         launch_generic<T>(plan, choice, args, o, states, target);
     }

@@ -20,9 +20,13 @@ Geometry generic_geometry(const MvnGradPlan& plan, const Situation& situation) {
           mvn_grad_workspace(plan).total};
 }
 
+bool is_tile_type(const MvnGradPlan& plan, const Situation&) {
+  return plan.dtype != Dtype::float64;
+}
+
 /// Of the cell alone, whose order of additions this chooses.
-bool has_sums(const MvnGradPlan& plan, const Situation&) {
-  return plan.has_own_statistics() || plan.has_own_sums();
+bool has_own_statistics(const MvnGradPlan& plan, const Situation&) {
+  return plan.has_own_statistics();
 }
 
 bool is_packed(const MvnGradPlan& plan, const Situation&) {
@@ -45,20 +49,19 @@ bool fits_registers(const MvnGradPlan& plan, const Situation&) {
   return row_accesses(plan) <= kMvnGradMostRowThreads * kMvnGradSlots;
 }
 
-/// Two accesses of each tensor a thread, more only where a block has no more threads.
 Geometry row_geometry(const MvnGradPlan& plan, const Situation&) {
-  const int64_t threads = ceil_div(row_accesses(plan), 2 * 32) * 32;
-  return {uint32_t(std::min(plan.cells, kMostLoopBlocks)),
-          uint32_t(std::min<int64_t>(threads, kMvnGradMostRowThreads)), 0,
+  const int64_t threads = ceil_div(row_accesses(plan), kMvnGradSlots * 32) * 32;
+  return {uint32_t(std::min(plan.cells, kMostLoopBlocks)), uint32_t(threads), 0,
           mvn_grad_workspace(plan).total};
 }
 
 constexpr Kernel<MvnGradPlan> kKernels[] = {
     {"mvn_grad_row",
-     {{"statistics or sums are a cell's own", has_sums},
+     {{"elements are float32, float16 or bfloat16", is_tile_type},
+      {"statistics are needed, and a cell's own", has_own_statistics},
       {"a cell is a packed run of x, grad and the result", is_packed},
       {"scale and bias are packed along it or one for it", has_plain_parameters},
-      {"a cell has at most 32 KiB of x", fits_registers}},
+      {"a cell has at most 16 KiB of x", fits_registers}},
      row_geometry},
     {"mvn_grad_generic", {}, generic_geometry},
 };

@@ -12,7 +12,7 @@ enum class MvnGradKernel : int { row, generic, count };
 inline constexpr int kMvnGradThreads = 256;
 
 /// Accesses of 16 bytes of one thread to each tensor of a row that a block keeps.
-inline constexpr int kMvnGradSlots = 4;
+inline constexpr int kMvnGradSlots = 2;
 inline constexpr int kMvnGradMostRowThreads = 512;
 
 /// How a total is cut: blocks take `lanes` of its elements side by side and the other threads their

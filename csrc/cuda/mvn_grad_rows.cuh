@@ -36,36 +36,6 @@ struct MvnGradRowShape {
   }
 };
 
-template <ActivationKind kKind, class A, int kN>
-__device__ __forceinline__ void pass_all(A a, A b, Values<A, kN>& grad, Values<A, kN>& v) {
-  // The values move up, so that the loop can stay one without indexing registers.
-#pragma unroll 1
-  for (int i = 0; i < kN; ++i) {
-    const A done = passed<kKind>(a, b, grad.v[0], v.v[0]);
-#pragma unroll
-    for (int j = 0; j + 1 < kN; ++j) {
-      grad.v[j] = grad.v[j + 1];
-      v.v[j] = v.v[j + 1];
-    }
-    grad.v[kN - 1] = done;
-  }
-}
-
-/// grad * f'(v) of some values. Not inlined: the switch is large.
-template <class A>
-__device__ __noinline__ Values<A, kActivated<A>> pass_values(ActivationKind kind, A a, A b,
-                                                             Values<A, kActivated<A>> grad,
-                                                             Values<A, kActivated<A>> v) {
-  switch (kind) {
-#define ENTRY(kind, ...) \
-  case ActivationKind::kind: pass_all<ActivationKind::kind>(a, b, grad, v); break;
-    CUDML_ACTIVATIONS(ENTRY)
-#undef ENTRY
-    default: break;
-  }
-  return grad;
-}
-
 /// A thread's part of one row.
 template <class T>
 struct MvnGradRow {
@@ -81,7 +51,7 @@ struct MvnGradRow {
   __device__ __forceinline__ MvnGradRow(const MvnGradArgs<T>& args, const MvnGradRowShape& shape,
                                         const MvnGradPlace& origin)
       : args(args), shape(shape), origin(origin) {
-    if (args.reads_x) read(args.x + origin.x, shape.is_x_aligned, x);
+    read(args.x + origin.x, shape.is_x_aligned, x);
     read(args.grad + origin.grad, shape.is_grad_aligned, grad);
   }
 
@@ -149,62 +119,58 @@ struct MvnGradRow {
     A scales[kN];
     fetch_parameter(args.scale, shape.scale, origin.scale, s, shape.scale_step, scales);
     widen(unpacked<T>(grad[s]), w);
+    widen(unpacked<T>(x[s]), z);
 #pragma unroll
-    for (int e = 0; e < kN; ++e) z[e] = 0;
-    if (args.reads_x) {
-      widen(unpacked<T>(x[s]), z);
-#pragma unroll
-      for (int e = 0; e < kN; ++e) z[e] = normal(z[e]);
-    }
+    for (int e = 0; e < kN; ++e) z[e] = normal(z[e]);
     if (args.activation != ActivationKind::identity) pass(s, z, scales, w);
 #pragma unroll
     for (int e = 0; e < kN; ++e) w[e] *= scales[e];
   }
 
-  /// The means of w and of w * z over the row.
-  __device__ __forceinline__ void set_means(const MvnGradCells& cells, MvnGradState<A>& state,
-                                            Raw<TwoSums>* scratch) const {
-    A first_sum[2] = {}, second_sum[2] = {};
-    for_each([&](int s) {
-      A z[kN], w[kN];
-      elements(s, state.normal, z, w);
+  /// The means of w and of w * z over the row, where they are its own, then dx, where it is wanted.
+  /// Both passes are one loop: their elements take much code.
+  __device__ __forceinline__ void finish(const MvnGradCells& cells, MvnGradState<A>& state,
+                                         Raw<TwoSums>* scratch) const {
+#pragma unroll 1
+    for (bool is_last = !cells.has_own_sums;; is_last = true) {
+      if (is_last && !args.dx) return;
+      A first_sum[2] = {}, second_sum[2] = {};
+      for_each([&](int s) {
+        A z[kN], w[kN];
+        elements(s, state.normal, z, w);
+        if (is_last) return write(s, state, z, w);
 #pragma unroll
-      for (int e = 0; e < kN; ++e) {
-        first_sum[e % 2] += has(s, e) ? w[e] : A(0);
-        second_sum[e % 2] += has(s, e) ? w[e] * z[e] : A(0);
-      }
-    });
-    const TwoSums part{double(first_sum[0]) + double(first_sum[1]),
-                       double(second_sum[0]) + double(second_sum[1])};
-    const TwoSums sums = block_all_sum(part, scratch);
-    const auto n = double(shape.length);
-    if (cells.use_mean) state.mean_w = static_cast<A>(sums.first / n);
-    if (cells.use_variance) state.mean_wz = static_cast<A>(sums.second / n);
-  }
-
-  __device__ __forceinline__ void write(const MvnGradState<A>& state) const {
-    T* const to = args.dx + origin.dx;
-    for_each([&](int s) {
-      A z[kN], w[kN];
-      elements(s, state.normal, z, w);
-#pragma unroll
-      for (int e = 0; e < kN; ++e) {
-        const A rest = w[e] - state.mean_w;
-        w[e] =
-            state.normal.factor * (args.takes_product ? fused(-z[e], state.mean_wz, rest) : rest);
-      }
-      const RowSlot<T> slot = narrow<T>(w);
-      if (shape.is_dx_aligned) {
-        store_vector(to + first(s), slot);
-        return;
-      }
-#pragma unroll
-      for (int e = 0; e < kN; ++e)
-        if (has(s, e)) to[first(s) + e] = slot.v[e];
-    });
+        for (int e = 0; e < kN; ++e) {
+          first_sum[e % 2] += has(s, e) ? w[e] : A(0);
+          second_sum[e % 2] += has(s, e) ? w[e] * z[e] : A(0);
+        }
+      });
+      if (is_last) return;
+      const TwoSums part{double(first_sum[0]) + double(first_sum[1]),
+                         double(second_sum[0]) + double(second_sum[1])};
+      const TwoSums sums = block_all_sum(part, scratch);
+      const auto n = double(shape.length);
+      if (cells.use_mean) state.mean_w = static_cast<A>(sums.first / n);
+      if (cells.use_variance) state.mean_wz = static_cast<A>(sums.second / n);
+    }
   }
 
  private:
+  __device__ __forceinline__ void write(int s, const MvnGradState<A>& state, const A (&z)[kN],
+                                        A (&w)[kN]) const {
+    T* const to = args.dx + origin.dx + first(s);
+#pragma unroll
+    for (int e = 0; e < kN; ++e) {
+      const A rest = w[e] - state.mean_w;
+      w[e] = state.normal.factor * (args.takes_product ? fused(-z[e], state.mean_wz, rest) : rest);
+    }
+    const RowSlot<T> slot = narrow<T>(w);
+    if (shape.is_dx_aligned) return store_vector(to, slot);
+#pragma unroll
+    for (int e = 0; e < kN; ++e)
+      if (has(s, e)) to[e] = slot.v[e];
+  }
+
   __device__ __forceinline__ void fetch_parameter(const Parameter<T>& p, Access access,
                                                   int64_t base, int s, int64_t step,
                                                   A (&out)[kN]) const {
@@ -217,21 +183,12 @@ struct MvnGradRow {
   /// h takes the place of grad.
   __device__ __forceinline__ void pass(int s, const A (&z)[kN], const A (&scales)[kN],
                                        A (&grad)[kN]) const {
-    constexpr int kStep = kActivated<A>;
     A biases[kN];
     fetch_parameter(args.bias, shape.bias, origin.bias, s, shape.bias_step, biases);
 #pragma unroll
-    for (int i = 0; i < kN; i += kStep) {
-      Values<A, kStep> h, v;
-#pragma unroll
-      for (int j = 0; j < kStep; ++j) {
-        h.v[j] = grad[i + j];
-        v.v[j] = fused(z[i + j], scales[i + j], biases[i + j]);
-      }
-      h = pass_values<A>(args.activation, args.a, args.b, h, v);
-#pragma unroll
-      for (int j = 0; j < kStep; ++j) grad[i + j] = h.v[j];
-    }
+    for (int e = 0; e < kN; ++e)
+      grad[e] = pass_value<A>(args.activation, args.a, args.b, grad[e],
+                              fused(z[e], scales[e], biases[e]));
   }
 };
 
@@ -246,14 +203,9 @@ __global__ __launch_bounds__(kMvnGradMostRowThreads) void mvn_grad_row_kernel(
   DEVICE_SHARED(third_scratch, Raw<TwoSums>[32]);
   for (int64_t c = blockIdx.x; c < cells.kept.count; c += gridDim.x) {
     const MvnGradRow<T> row(args, shape, cells.kept.at(c));
-    MvnGradState<A> state;
-    if (cells.has_own_statistics)
-      state.normal = row.own_normalizer(cells, first_scratch, second_scratch);
-    else
-      state = cells.given<A>(c);
-    if (cells.has_own_sums) row.set_means(cells, state, third_scratch);
+    MvnGradState<A> state{row.own_normalizer(cells, first_scratch, second_scratch)};
+    row.finish(cells, state, third_scratch);
     if (states && threadIdx.x == 0) states[c] = state;
-    if (args.dx) row.write(state);
     __syncthreads();  // the next row's sums take the same shared memory
   }
 }

@@ -365,11 +365,15 @@ CASES = [
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
     Case("mvn_grad/rows", mvn_grad((9, 16), 1, (1, 16)), {
+        "elements are floats of at most 32 bits":
+            mvn_grad((9, 16), 1, (1, 16), dtype="float64"),
         "a group is one packed row, with a scale for each position, if there is one":
             mvn_grad((9, 16), 1, (9, 1)),
         "rows have 16 to 16384 elements": mvn_grad((9, 15), 1, (1, 15)),
     }),
     Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
+        "elements are floats of at most 32 bits":
+            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), dtype="float64"),
         "groups consist of packed pieces of at least 16 elements":
             mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements, each with one scale and bias":

@@ -9,6 +9,9 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_columns(const MvnGradPlan& plan, const Machine&) { return are_grad_columns_apart(plan); }
+bool are_floats_narrow(const MvnGradPlan& plan, const Machine&) {
+  return plan.dtype != Dtype::float64;
+}
 bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
 bool has_packed_rows(const MvnGradPlan& plan, const Machine&) { return are_grad_rows_packed(plan); }
 bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
@@ -20,16 +23,23 @@ void columns(const MvnGradPlan& plan, const Arrays& a) {
 }
 
 void rows(const MvnGradPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_rows<T>(plan, a); });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) mvn_grad_rows<T>(plan, a);
+  });
 }
 
 void planes(const MvnGradPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_planes<T>(plan, a); });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) mvn_grad_planes<T>(plan, a);
+  });
 }
 
 void plain(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_plain<T>(plan, a); });
 }
+
+constexpr Predicate<MvnGradPlan> kNarrow{"elements are floats of at most 32 bits",
+                                         are_floats_narrow};
 
 constexpr Path<MvnGradPlan> kPaths[] = {
     {"mvn_grad/columns",
@@ -38,12 +48,14 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        has_columns}},
      columns},
     {"mvn_grad/rows",
-     {{"a group is one packed row, with a scale for each position, if there is one",
+     {kNarrow,
+      {"a group is one packed row, with a scale for each position, if there is one",
        has_packed_rows},
       {"rows have 16 to 16384 elements", has_moderate_rows}},
      rows},
     {"mvn_grad/planes",
-     {{"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
+     {kNarrow,
+      {"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
        has_planes}},
      planes},
     {"mvn_grad/plain", {}, plain},

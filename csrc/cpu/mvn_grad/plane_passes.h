@@ -21,7 +21,7 @@ struct Through {
 template <class A>
 struct Gate {
   using V = Vector<A>;
-  using Bits = Vector<std::conditional_t<sizeof(A) == 8, int64_t, int32_t>>;
+  using Bits = Vector<int32_t>;
   V threshold, slope, factor, shift;
   Bits passing;  // no bits where what is not above it is blocked
 

@@ -42,29 +42,6 @@ struct PlaneFormula {
   }
 };
 
-template <class T>
-[[gnu::always_inline]] inline void put_lanes(T* p, Vector<Acc<T>> v) {
-  if constexpr (std::is_same_v<T, double>)
-    store_vector(p, v);
-  else
-    store_narrow(p, v, Whole{});
-}
-
-/// Two vectors; those to be streamed begin a line.
-template <class T>
-[[gnu::always_inline]] inline void put_two(T* p, Vector<Acc<T>> a, Vector<Acc<T>> b,
-                                           bool is_streamed, bool converts) {
-  if constexpr (!std::is_same_v<T, double>) {
-    put_pair(p, a, b, is_streamed, false, converts);
-  } else if (is_streamed) {
-    stream_vector(p, a);
-    stream_vector(p + kDoubles, b);
-  } else {
-    store_vector(p, a);
-    store_vector(p + kDoubles, b);
-  }
-}
-
 /// Writes what result(i) is of each vector of n elements, at least a vector of them. Some elements
 /// are written twice, with the same bits; results that are not streamed may take the place of what
 /// they are computed from.
@@ -77,22 +54,22 @@ template <class T, class Result>
   const Vector<Acc<T>> last = result(n - kStep);
   const int64_t head = is_streamed ? to_line(dx) : 0;
   int64_t i = 0;
-  for (; i < head; i += kStep) put_lanes(dx + i, result(i));
+  for (; i < head; i += kStep) store_narrow(dx + i, result(i), Whole{});
   i = head;
   if (is_streamed)
     for (; i + 2 * kStep <= n; i += 2 * kStep)
-      put_two(dx + i, result(i), result(i + kStep), true, converts);
+      put_pair(dx + i, result(i), result(i + kStep), true, false, converts);
   else
     for (; i + 2 * kStep <= n; i += 2 * kStep) {
       ahead.fetch<true>(dx + i);
       ahead.fetch<true>(dx + i + kStep);
-      put_two(dx + i, result(i), result(i + kStep), false, converts);
+      put_pair(dx + i, result(i), result(i + kStep), false, false, converts);
     }
   if (i + kStep <= n) {
-    put_lanes(dx + i, result(i));
+    store_narrow(dx + i, result(i), Whole{});
     i += kStep;
   }
-  if (i < n) put_lanes(dx + n - kStep, last);
+  if (i < n) store_narrow(dx + n - kStep, last, Whole{});
 }
 
 /// kHasProduct: dx takes z * mean_wz off.
@@ -106,11 +83,11 @@ template <bool kHasProduct, class T, class Pass>
   const V pivot = V{} + formula.pivot, factor = V{} + formula.factor, slope = V{} + formula.slope,
           shift = V{} + formula.shift;
   put_plane(s.dx, s.n, is_streamed, s.dx_ahead, [&](int64_t i) __attribute__((always_inline)) {
-    const V g = load_lanes(grad + i);
+    const V g = load_wide(grad + i, Whole{});
     if constexpr (std::is_same_v<Pass, Through> && !kHasProduct) {
       return fused(g, factor, shift);
     } else {
-      const V d = load_lanes(x + i) - pivot;
+      const V d = load_wide(x + i, Whole{}) - pivot;
       return fused(pass(g, d), factor, kHasProduct ? fused(d, slope, shift) : shift);
     }
   });

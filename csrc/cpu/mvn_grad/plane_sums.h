@@ -13,15 +13,6 @@ namespace {
 /// The longest stretch whose sums stay in the computing type: chains of at most 256 additions.
 constexpr int64_t kPlaneStretch = 2048;
 
-/// A vector of elements, widened to the type they are computed in.
-template <class T>
-[[gnu::always_inline]] inline Vector<Acc<T>> load_lanes(const T* p) {
-  if constexpr (std::is_same_v<T, double>)
-    return load_vector<Doubles>(p);
-  else
-    return load_wide(p, Whole{});
-}
-
 /// The last n lanes of a vector, of which those before have been counted.
 struct Last {
   int64_t n;
@@ -51,13 +42,9 @@ template <int kBlock>
 template <class A, int kSums>
 [[gnu::always_inline]] inline void add_lanes_of(const Vector<A> (&sums)[kSums],
                                                 double (&total)[kSums]) {
-  if constexpr (std::is_same_v<A, double>) {
-    for (int k = 0; k < kSums; ++k) total[k] += add_lanes<int(kDoubles)>(sums[k]);
-  } else {
-    const Floats lanes = halved_blocks<int(kFloats) / kSums>(sums_of_blocks<kSums>(sums));
+  const Floats lanes = halved_blocks<int(kFloats) / kSums>(sums_of_blocks<kSums>(sums));
 #pragma GCC unroll 4
-    for (int k = 0; k < kSums; ++k) total[k] += double(lanes[k]);
-  }
+  for (int k = 0; k < kSums; ++k) total[k] += double(lanes[k]);
 }
 
 /// Adds up what step(sums, i, lanes) adds for each vector of n elements, at least a vector of them.
@@ -125,7 +112,7 @@ template <class T>
   double total[1] = {};
   add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
     ahead.fetch(grad + i);
-    sums[0] += counted<A>(load_lanes(grad + i), m);
+    sums[0] += counted<A>(load_wide(grad + i, Whole{}), m);
   });
   return total[0];
 }
@@ -139,7 +126,7 @@ template <class T>
   double total[2] = {};
   add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
     ahead.fetch(x + i);
-    const auto d = counted<A>(load_lanes(x + i) - pivot, m);
+    const auto d = counted<A>(load_wide(x + i, Whole{}) - pivot, m);
     sums[0] += d;
     sums[1] = fused(d, d, sums[1]);
   });
@@ -158,8 +145,8 @@ template <class T>
   add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
     x_ahead.fetch(x + i);
     grad_ahead.fetch(grad + i);
-    const auto d = counted<A>(load_lanes(x + i) - pivot, m);
-    const auto h = counted<A>(load_lanes(grad + i), m);
+    const auto d = counted<A>(load_wide(x + i, Whole{}) - pivot, m);
+    const auto h = counted<A>(load_wide(grad + i, Whole{}), m);
     sums[0] += d;
     sums[1] = fused(d, d, sums[1]);
     sums[2] += h;
@@ -183,8 +170,8 @@ template <class T, class Pass>
   add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
     x_ahead.fetch(x + i);
     grad_ahead.fetch(grad + i);
-    const Vector<A> d = load_lanes(x + i) - pivot;
-    const auto h = counted<A>(pass(load_lanes(grad + i), d), m);
+    const Vector<A> d = load_wide(x + i, Whole{}) - pivot;
+    const auto h = counted<A>(pass(load_wide(grad + i, Whole{}), d), m);
     sums[0] += h;
     sums[1] = fused(h, counted<A>(d, m), sums[1]);
   });

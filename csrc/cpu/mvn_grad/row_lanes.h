@@ -1,5 +1,4 @@
-// Vectors of a row in the type it is computed in, float or double, whole ones and its last; the
-// statistics of a row.
+// Vectors of a row, whole ones and its last; the statistics of a row.
 #pragma once
 
 #include "cpu/mvn/moments.h"
@@ -7,25 +6,6 @@
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-// What cpu/simd/convert.h has for floats. Lanes beyond a partial vector are 0.
-inline Doubles load_wide(const double* p, Whole) { return load_vector<Doubles>(p); }
-inline Doubles load_wide(const double* p, Partial m) {
-  Doubles v = {};
-  for (int64_t l = 0; l < kDoubles; ++l)
-    if (l < m.n) v[l] = p[l];
-  return v;
-}
-inline void store_narrow(double* p, Doubles v, Whole) { store_vector(p, v); }
-inline void store_narrow(double* p, Doubles v, Partial m) {
-  for (int64_t l = 0; l < kDoubles; ++l)
-    if (l < m.n) p[l] = v[l];
-}
-inline void stream_narrow(double* p, Doubles v) { stream_vector(p, v); }
-inline Doubles select(Whole, Doubles v, Doubles) { return v; }
-inline Doubles select(Partial m, Doubles v, Doubles other) {
-  return kDoubleIndices < Vector<int64_t>{} + m.n ? v : other;
-}
 
 /// Calls fn(i, k, lanes) for the vectors of [begin, end); k is 0 and 1 in turn.
 template <class A, class Fn>
@@ -70,14 +50,6 @@ Moments<Acc<T>> row_moments(const T* x, int64_t n, bool use_mean) {
       return moments_about(double(n), guess, sum, square);
     guess = guess_of(double(guess) + delta, 1);
   }
-}
-
-inline Moments<double> row_moments(const double* x, int64_t n, bool use_mean) {
-  constexpr int64_t kLength = kChunk<double>;
-  Moments<double> moments = moments_of(x, std::min(kLength, n), use_mean);
-  for (int64_t i = kLength; i < n; i += kLength)
-    moments = merge(moments, moments_of(x + i, std::min(kLength, n - i), use_mean));
-  return moments;
 }
 
 }  // namespace

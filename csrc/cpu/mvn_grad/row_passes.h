@@ -64,21 +64,6 @@ template <bool kHasZ, class T, class G>
   }
 }
 
-/// Two vectors of dx, which begin a line if they are to be streamed.
-template <class T, class V>
-[[gnu::always_inline]] inline void put_two(T* dx, const V& a, const V& b, bool is_streamed,
-                                           [[maybe_unused]] bool converts) {
-  if constexpr (std::is_same_v<V, Floats>) {
-    put_pair(dx, a, b, is_streamed, false, converts);
-  } else if (is_streamed) {
-    stream_narrow(dx, a);
-    stream_narrow(dx + kDoubles, b);
-  } else {
-    store_narrow(dx, a, Whole{});
-    store_narrow(dx + kDoubles, b, Whole{});
-  }
-}
-
 /// dx = factor * (w - mean_w - z * mean_wz), the last where it is there. D is T or the computing
 /// type.
 template <bool kTakesProduct, class D, class T, class G>
@@ -100,7 +85,7 @@ template <bool kTakesProduct, class D, class T, class G>
   };
   int64_t i = 0;
   for (; i + 2 * kStep <= n; i += 2 * kStep)
-    put_two(dx + i, result(i, Whole{}), result(i + kStep, Whole{}), is_streamed, converts);
+    put_pair(dx + i, result(i, Whole{}), result(i + kStep, Whole{}), is_streamed, false, converts);
   for_lanes<A>(i, n, [&](int64_t j, int, auto m) { store_narrow(dx + j, result(j, m), m); });
 }
 

@@ -267,7 +267,6 @@ void mvn_grad_rows(const MvnGradPlan& plan, const Operands& operands) {
 }
 
 template void mvn_grad_rows<float>(const MvnGradPlan&, const Operands&);
-template void mvn_grad_rows<double>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_rows<Float16>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_rows<BFloat16>(const MvnGradPlan&, const Operands&);
 
