@@ -30,7 +30,7 @@ def test_lengths(length: int, dtype: str) -> None:
     for name in ("relu", "gelu"):
         check(OP, x, grad, scale, bias, axes=1, activation=name, layouts=PACKED)
     e = cudml.explain(OP, x, grad, scale, bias, axes=1)
-    assert e.kernel == PATH, e
+    assert (e.kernel == PATH) == (dtype != "float64"), e
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
