@@ -32,7 +32,7 @@ IS_CLANG = "clang" in compiler()[-1]
 SMALL, LOOPS = RECIPE["SMALL"], [*RECIPE["LOOPS"], *([] if IS_CLANG else RECIPE["GCC_LOOPS"])]
 OWN_FLAGS = {
     name: " ".join(RECIPE[flags])
-    for flags, names in (("UNROLLED", "UNROLLED_SOURCES"), ("SMALL", "COMPACT_SOURCES"))
+    for flags, names in (("UNROLLED", "UNROLLED_SOURCES"), ("COMPACT", "COMPACT_SOURCES"))
     for name in RECIPE[names]
 }
 # Each file of the bindings by itself spends four seconds of five on what pybind11 brings along.
