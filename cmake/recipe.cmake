@@ -41,10 +41,12 @@ set(X86_v4 -march=x86-64-v4 -mprefer-vector-width=512)
 # level's own flags come after these.
 set(UNROLLED -O3)
 set(UNROLLED_SOURCES cpu/pool_grad/average_paths.cpp cpu/pool_grad/max_blocks.cpp)
-# Loops for what no other path takes: two thirds of what LOOPS makes of them. -Os would leave inline
+# Loops for what no other path takes, and explicit vectors: without what LOOPS makes beside them. -Os would leave inline
 # functions to the linker, which keeps one copy for all levels.
 set(COMPACT -fno-tree-vectorize)
-set(COMPACT_SOURCES cpu/mvn/plain.cpp cpu/mvn_grad/plain.cpp cpu/normalize/plain.cpp)
+set(COMPACT_SOURCES
+    cpu/merge/plain.cpp cpu/mvn/plain.cpp cpu/mvn_grad/plain.cpp cpu/mvn_grad/planes.cpp
+    cpu/mvn_grad/rows.cpp cpu/normalize/plain.cpp cpu/statistics/plain.cpp)
 
 set(NVCC -O3 --compress-mode=size --threads=2 --expt-relaxed-constexpr)
 set(NVCC_HOST -fPIC -fvisibility=hidden -Wall -Wextra)
