@@ -198,9 +198,12 @@ def summary(rows: list[Row]) -> list[str]:
     return [*lines, f"goals: {goals}, layers alone {LAYERS_GOAL}"]
 
 
+def numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",")]
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    numbers = lambda text: [int(n) for n in text.split(",")]  # noqa: E731
     parser.add_argument("--threads", type=numbers, default=[1, 2], help="numbers of threads (1,2)")
     parser.add_argument("--only", default="", metavar="TEXT", help="a part of models' names")
     parser.add_argument("--pass", dest="passes", choices=PASSES, nargs="*", default=PASSES)

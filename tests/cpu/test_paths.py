@@ -17,7 +17,8 @@ from backends import CPU
 from cudml import bounds
 from folders import ROOT
 from harness import refused, run, with_arrays
-from path_cases import CASES, LARGE, LAST, Call, Case, max_pool, pool, same, winners
+from path_calls import LAST, Call, Case, max_pool, pool, same, winners
+from path_cases import CASES, LARGE
 from tests.cpu.test_isa import IS_SANITIZED, LEVELS, needs, x86
 
 pytestmark = pytest.mark.core
