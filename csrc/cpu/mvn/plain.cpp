@@ -3,9 +3,8 @@
 
 #include <memory>
 
+#include "cpu/mvn/group_chunks.h"
 #include "cpu/mvn/group_statistics.h"
-#include "cpu/mvn/moments.h"
-#include "cpu/mvn/walk.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
@@ -14,15 +13,6 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 constexpr int64_t kLeastBatch = 8, kMostBatch = 16;
-constexpr int64_t kShortPiece = 32;  // shorter pieces of a row are packed rather than done singly
-
-/// One thread's space for a chunk of each tensor, in the type of the computation. Arrays begin at
-/// different places of a page: lines that meet in one set of the first-level cache slow each other.
-template <class A>
-struct Buffers {
-  static constexpr int64_t kLength = kChunk<A> + 1280 / int64_t(sizeof(A));
-  alignas(64) A x[kLength], y[kLength], scale[kLength], bias[kLength];
-};
 
 template <class T>
 class Groups {
@@ -30,26 +20,17 @@ class Groups {
   using A = Acc<T>;
 
   Groups(const MvnPlan& plan, const Operands& o)
-      : plan_(plan),
-        x_(static_cast<const T*>(o.inputs[0])),
-        y_(static_cast<T*>(o.outputs[0])),
-        scale_(o.inputs[1], plan.scale_dtype, &kOne),
-        bias_(o.inputs[2], plan.bias_dtype, &kZero),
-        statistics_(plan, o),
-        rank_(std::max(plan.reduced_rank, 1)),
-        x_rank_(join_for_x(plan.reduced, rank_, x_axes_)),
-        chunks_((plan.group_size + kChunk<A> - 1) / kChunk<A>),
-        are_pieces_short_(rank_ > 1 && plan.reduced[rank_ - 1].size < kShortPiece) {}
+      : plan_(plan), chunks_(plan, o), results_(plan, o), statistics_(plan, o) {}
 
   void run() const {
     if (!plan_.use_mean && !plan_.use_variance) return run_without_statistics();
     const bool are_few = plan_.groups < 4 * num_threads() && num_threads() > 1;
-    if (are_few && chunks_ > 4) return run_in_parts();
+    if (are_few && chunks_.count() > 4) return run_in_parts();
     parallel_for(plan_.groups, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const Room<Buffers<A>> room;
-      Buffers<A>& buffers = *room;
+      const Room<Buffers> room;
+      Buffers& buffers = *room;
       Walk group(plan_.kept, plan_.kept_rank, begin);
-      Rows rows = common_rows(buffers);
+      Rows rows = results_.common_rows(buffers);
       const int64_t batch = std::min(kMostBatch, kChunk<A> / 2 / plan_.group_size);
       if (batch >= kLeastBatch) {
         for (int64_t g = begin; g < end; g += batch)
@@ -62,52 +43,14 @@ class Groups {
   }
 
  private:
-  /// Positions [first, first + n) of the group that stands at `group`.
-  struct Chunk {
-    Offsets group;
-    int64_t first, n;
-  };
-
-  /// Scale and bias of a whole group where all groups share them and one chunk holds them.
-  struct Rows {
-    const A *scale = nullptr, *bias = nullptr;
-  };
-
-  Chunk chunk(const Offsets& group, int64_t index) const {
-    const int64_t first = index * kChunk<A>;
-    return {group, first, std::min(kChunk<A>, plan_.group_size - first)};
-  }
-
-  Rows common_rows(Buffers<A>& buffers) const {
-    Rows rows;
-    if (rank_ > 1 || chunks_ > 1) return rows;
-    bool is_common_scale = true, is_common_bias = true;
-    for (int d = 0; d < plan_.kept_rank; ++d) {
-      is_common_scale &= plan_.kept[d].scale == 0;
-      is_common_bias &= plan_.kept[d].bias == 0;
-    }
-    const MvnAxis& a = plan_.reduced[0];
-    if (is_common_scale && a.scale) rows.scale = scale_.copy(0, a.scale, a.size, buffers.scale);
-    if (is_common_bias && a.bias) rows.bias = bias_.copy(0, a.bias, a.size, buffers.bias);
-    return rows;
-  }
-
-  /// The chunk of x as a packed row: in place where it is one, else in `buffer`.
-  const A* pack(const Chunk& c, A* buffer) const {
-    const MvnAxis& inner = x_axes_[x_rank_ - 1];
-    if constexpr (std::is_same_v<T, A>)
-      if (x_rank_ == 1 && inner.x == 1) return x_ + c.group.x + c.first;
-    for_pieces(x_axes_, x_rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t to, int64_t n) {
-                 load_row<T>(buffer + to, x_ + at.x, inner.x, n);
-               });
-    return buffer;
-  }
+  using Chunk = GroupChunk;
+  using Buffers = ChunkBuffers<A>;
+  using Rows = typename GroupResults<T>::Rows;
 
   /// Groups so short that each would spend its time waiting for its own divisions and root: a few
   /// of them go from step to step together.
   void run_batch(Walk& group, int64_t first, int64_t count, const Rows& rows,
-                 Buffers<A>& buffers) const {
+                 Buffers& buffers) const {
     const int64_t n = plan_.group_size;
     const A* x[kMostBatch];
     Chunk chunks[kMostBatch];
@@ -115,8 +58,8 @@ class Groups {
     double sum[kMostBatch];
     Normalizer<A> normalizers[kMostBatch];
     for (int64_t i = 0; i < count; ++i, group.advance()) {
-      chunks[i] = chunk(group.offsets(), 0);
-      x[i] = pack(chunks[i], buffers.x + i * n);
+      chunks[i] = chunks_.chunk(group.offsets(), 0);
+      x[i] = chunks_.pack(chunks[i], buffers.x + i * n);
     }
     if (plan_.use_mean) {
       for (int64_t i = 0; i < count; ++i) sum[i] = sum_of(x[i], n);
@@ -124,7 +67,8 @@ class Groups {
     }
     for (int64_t i = 0; i < count; ++i)
       normalizers[i] = finish(first + i, moments_around(pivot[i], x[i], n, plan_.use_mean));
-    for (int64_t i = 0; i < count; ++i) normalize(chunks[i], x[i], normalizers[i], rows, buffers);
+    for (int64_t i = 0; i < count; ++i)
+      results_.normalize(chunks[i], x[i], normalizers[i], rows, buffers);
   }
 
   /// What normalizing a group needs of its statistics, which are written where they are wanted.
@@ -133,22 +77,22 @@ class Groups {
     return normalizer_of(moments, plan_.use_variance, plan_.epsilon);
   }
 
-  void run_group(const Offsets& group, int64_t index, const Rows& rows, Buffers<A>& buffers) const {
-    const Chunk head = chunk(group, 0);
-    const A* x = pack(head, buffers.x);
+  void run_group(const Offsets& group, int64_t index, const Rows& rows, Buffers& buffers) const {
+    const Chunk head = chunks_.chunk(group, 0);
+    const A* x = chunks_.pack(head, buffers.x);
     Moments<A> moments = moments_of(x, head.n, plan_.use_mean);
     Pace pace;
-    for (int64_t i = 1; i < chunks_; ++i) {
+    for (int64_t i = 1; i < chunks_.count(); ++i) {
       pace.add(kChunk<A>);
-      const Chunk c = chunk(group, i);
-      moments = merge(moments, moments_of(pack(c, buffers.x), c.n, plan_.use_mean));
+      const Chunk c = chunks_.chunk(group, i);
+      moments = merge(moments, moments_of(chunks_.pack(c, buffers.x), c.n, plan_.use_mean));
     }
     const Normalizer<A> normalizer = finish(index, moments);
-    if (chunks_ == 1) return normalize(head, x, normalizer, rows, buffers);
-    for (int64_t i = 0; i < chunks_; ++i) {
+    if (chunks_.count() == 1) return results_.normalize(head, x, normalizer, rows, buffers);
+    for (int64_t i = 0; i < chunks_.count(); ++i) {
       pace.add(kChunk<A>);
-      const Chunk c = chunk(group, i);
-      normalize(c, pack(c, buffers.x), normalizer, rows, buffers);
+      const Chunk c = chunks_.chunk(group, i);
+      results_.normalize(c, chunks_.pack(c, buffers.x), normalizer, rows, buffers);
     }
   }
 
@@ -156,91 +100,46 @@ class Groups {
   /// threads.
   template <class Fn>
   void for_chunks(const Fn& fn) const {
-    const int64_t tasks = plan_.groups * chunks_;
+    const int64_t tasks = plan_.groups * chunks_.count();
     parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const Room<Buffers<A>> buffers;
+      const Room<Buffers> buffers;
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t g = task / chunks_;
+        const int64_t g = task / chunks_.count();
         const Walk group(plan_.kept, plan_.kept_rank, g);
-        fn(chunk(group.offsets(), task % chunks_), task, g, *buffers);
+        fn(chunks_.chunk(group.offsets(), task % chunks_.count()), task, g, *buffers);
       }
     });
   }
 
   void run_without_statistics() const {
-    for_chunks([&](const Chunk& c, int64_t, int64_t, Buffers<A>& buffers) {
-      normalize(c, pack(c, buffers.x), Normalizer<A>{}, Rows{}, buffers);
+    for_chunks([&](const Chunk& c, int64_t, int64_t, Buffers& buffers) {
+      results_.normalize(c, chunks_.pack(c, buffers.x), Normalizer<A>{}, Rows{}, buffers);
     });
   }
 
   /// Few large groups: threads share each of them. The sums are the same as in run_group.
   void run_in_parts() const {
-    const std::unique_ptr<Moments<A>[]> parts(new Moments<A>[size_t(plan_.groups * chunks_)]);
+    const std::unique_ptr<Moments<A>[]> parts(
+        new Moments<A>[size_t(plan_.groups * chunks_.count())]);
     const std::unique_ptr<Normalizer<A>[]> normalizers(new Normalizer<A>[size_t(plan_.groups)]);
-    for_chunks([&](const Chunk& c, int64_t index, int64_t, Buffers<A>& buffers) {
-      parts[size_t(index)] = moments_of(pack(c, buffers.x), c.n, plan_.use_mean);
+    for_chunks([&](const Chunk& c, int64_t index, int64_t, Buffers& buffers) {
+      parts[size_t(index)] = moments_of(chunks_.pack(c, buffers.x), c.n, plan_.use_mean);
     });
     for (int64_t g = 0; g < plan_.groups; ++g) {
-      Moments<A> moments = parts[size_t(g * chunks_)];
-      for (int64_t i = 1; i < chunks_; ++i)
-        moments = merge(moments, parts[size_t(g * chunks_ + i)]);
+      Moments<A> moments = parts[size_t(g * chunks_.count())];
+      for (int64_t i = 1; i < chunks_.count(); ++i)
+        moments = merge(moments, parts[size_t(g * chunks_.count() + i)]);
       normalizers[size_t(g)] = finish(g, moments);
     }
-    for_chunks([&](const Chunk& c, int64_t, int64_t g, Buffers<A>& buffers) {
-      normalize(c, pack(c, buffers.x), normalizers[size_t(g)], Rows{}, buffers);
+    for_chunks([&](const Chunk& c, int64_t, int64_t g, Buffers& buffers) {
+      results_.normalize(c, chunks_.pack(c, buffers.x), normalizers[size_t(g)], Rows{}, buffers);
     });
   }
 
-  void normalize(const Chunk& c, const A* x, const Normalizer<A>& normalizer, const Rows& rows,
-                 Buffers<A>& buffers) const {
-    if (are_pieces_short_) return normalize_packed(c, x, normalizer, buffers);
-    const MvnAxis& inner = plan_.reduced[rank_ - 1];
-    const auto normalized = [&](A value, int64_t) { return normalizer(value); };
-    for_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t from, int64_t n) {
-                 const Operand<A> scale =
-                     rows.scale ? Operand<A>{rows.scale}
-                                : operand_of(scale_, at.scale, inner.scale, n, buffers.scale);
-                 const Operand<A> bias =
-                     rows.bias ? Operand<A>{rows.bias}
-                               : operand_of(bias_, at.bias, inner.bias, n, buffers.bias);
-                 write_row(plan_.activation, y_ + at.y, inner.y, x + from, n, normalized, scale,
-                           bias, buffers.y);
-               });
-  }
-
-  /// Scale and bias are packed as x was, and the result is handed out piece by piece.
-  void normalize_packed(const Chunk& c, const A* x, const Normalizer<A>& normalizer,
-                        Buffers<A>& buffers) const {
-    const MvnAxis& inner = plan_.reduced[rank_ - 1];
-    for_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t to, int64_t n) {
-                 for (int64_t i = 0; i < n; ++i)
-                   buffers.scale[to + i] = scale_.at(at.scale + i * inner.scale);
-                 for (int64_t i = 0; i < n; ++i)
-                   buffers.bias[to + i] = bias_.at(at.bias + i * inner.bias);
-               });
-    const auto normalized = [&](A value, int64_t) { return normalizer(value); };
-    normalize_row(buffers.y, x, c.n, normalized, {buffers.scale}, {buffers.bias});
-    activate_row(plan_.activation, buffers.y, c.n);
-    for_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t from, int64_t n) {
-                 store_row<T>(y_ + at.y, inner.y, buffers.y + from, n);
-               });
-  }
-
-  static constexpr A kOne = 1, kZero = 0;
-
   const MvnPlan& plan_;
-  const T* x_;
-  T* y_;
-  Parameter<T> scale_, bias_;
+  const GroupChunks<T> chunks_;
+  const GroupResults<T> results_;
   GroupStatistics statistics_;
-  int rank_;
-  MvnAxis x_axes_[kMaxRank];
-  int x_rank_;
-  int64_t chunks_;
-  bool are_pieces_short_;
 };
 
 }  // namespace
