@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "cpu/memory/line_stream.h"
-#include "cpu/pad/plain.h"
+#include "cpu/pad/border_pieces.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -37,8 +37,9 @@ class PackedLines {
     is_ahead_ = cpu::is_streamed(bytes);
     is_constant_ = a.mode == Border::constant;
     for (int i = 0; i < kVectorBytes; ++i) value_[i] = plan.value.bytes[i % plan.item_size];
-    return is_constant_ ||
-           (cut(a, item, 0, a.start, &lefts_) && cut(a, item, a.start + a.in, a.out, &rights_));
+    const int64_t piece = is_narrow() ? 8 : 16;
+    return is_constant_ || (lefts_.cut(a, item, 0, a.start, piece) &&
+                            rights_.cut(a, item, a.start + a.in, a.out, piece));
   }
 
   int64_t bytes() const { return out_; }
@@ -79,61 +80,12 @@ class PackedLines {
   }
 
  private:
-  /// Bytes of a border that come from as many bytes of the row.
-  struct Piece {
-    alignas(16) unsigned char which[16];
-    int64_t to, from;  // offsets in the line and in the row
-    int64_t count;
-
-    template <int kBytes>
-    void write(const char* x, char* dst) const {
-      pick_bytes<kBytes>(dst + to, x + from, which, count);
-    }
-  };
-
-  struct Pieces {
-    static constexpr int kMost = 32;
-    int count = 0;
-    Piece piece[kMost];
-
-    template <int kBytes>
-    void write(const char* x, char* dst) const {
-      for (int i = 0; i < count; ++i) piece[i].template write<kBytes>(x, dst);
-    }
-  };
-
   bool is_narrow() const { return row_ < kNarrow; }
-
-  /// Cuts positions [begin, end) of a line; false where the pieces are too many.
-  bool cut(const PadAxis& a, int64_t item, int64_t begin, int64_t end, Pieces* pieces) {
-    const int64_t most = is_narrow() ? 8 : 16;
-    if ((end - begin) * item > Pieces::kMost * most) return false;
-    int64_t sources[16], filled = most, low = 0, high = 0;
-    for (int64_t at = begin * item; at < end * item; ++at) {
-      const int64_t position = at / item;
-      const int64_t source = border_index(a.mode, position - a.start, a.in) * item + at % item;
-      low = std::min(low, source);
-      high = std::max(high, source);
-      if (filled == most || high - low >= most) {
-        if (pieces->count == Pieces::kMost) return false;
-        ++pieces->count;
-        filled = 0;
-        low = high = source;
-      }
-      sources[filled++] = source;
-      Piece& piece = pieces->piece[pieces->count - 1];
-      piece.to = at + 1 - filled;
-      piece.count = filled;
-      piece.from = std::min(low, row_ - most);
-      for (int64_t i = 0; i < filled; ++i)
-        piece.which[i] = static_cast<unsigned char>(sources[i] - piece.from);
-    }
-    return true;
-  }
 
   /// Bytes [from, to) of a line to dst.
   template <int kPiece>
-  void border(const char* x, char* dst, int64_t from, int64_t to, const Pieces& pieces) const {
+  void border(const char* x, char* dst, int64_t from, int64_t to,
+              const BorderPieces& pieces) const {
     if (is_constant_) return fill<kPiece>(dst, to - from);
     pieces.write<kPiece>(x, dst - from);
   }
@@ -189,7 +141,7 @@ class PackedLines {
   /// row, beside stores that miss the caches, it took a tenth longer.
   template <int kBytes, int kPiece>
   void write_mirrored(const char* x, int64_t step, char* dst, int64_t n) const {
-    const Piece before = lefts_.piece[0], behind = rights_.piece[0];
+    const BorderPiece before = lefts_.piece[0], behind = rights_.piece[0];
     const int64_t row = row_, left = left_, out = out_;
     const bool is_ahead = is_ahead_;
     constexpr int kLine = std::max(64, kBytes);
@@ -233,7 +185,7 @@ class PackedLines {
   int64_t left_, row_, out_;  // bytes
   bool is_constant_, is_streamed_, is_ahead_;
   char value_[kVectorBytes];
-  Pieces lefts_, rights_;
+  BorderPieces lefts_, rights_;
 };
 
 /// Where packed lines go: straight to the output, or past the caches.
