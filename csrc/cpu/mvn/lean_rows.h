@@ -1,8 +1,7 @@
 // Packed rows at equal distances that share scale and bias: a few are read, then written.
 #pragma once
 
-#include "cpu/mvn/group_statistics.h"
-#include "cpu/mvn/near_formulas.h"
+#include "cpu/mvn/lean_lines.h"
 #include "cpu/mvn/sums.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -15,28 +14,15 @@ class LeanRows {
   static constexpr int64_t kMost = kMostRows;
   static constexpr int64_t kLinesAhead = 4096 / sizeof(T);
 
-  /// What all rows have in common.
-  struct Plan {
-    const MvnPlan& plan;
-    int64_t x_step, y_step;                         // elements from a row to the next one
-    const float *scale = nullptr, *bias = nullptr;  // of which only the bias may stay null
-    int64_t rows = 1, columns = 0;  // that are read before they are written, in turns of columns
-    bool is_streamed = false, is_read_ahead = false;
-    const GroupStatistics* statistics = nullptr;  // where they go, if they are asked for
-
-    void put(int64_t group, const Moments<float>& m) const {
-      if (statistics) statistics->put(group, m);
-    }
-  };
-
   /// Rows from group `group` on.
-  LeanRows(const Plan& plan, const T* x, T* y, int64_t group)
+  LeanRows(const LeanPlan& plan, const T* x, T* y, int64_t group)
       : p_(plan),
         n_(plan.plan.group_size),
         use_mean_(plan.plan.use_mean),
         x_(x),
         y_(y),
-        group_(group) {}
+        group_(group),
+        lines_(plan) {}
 
   /// Rows [0, count).
   void run(int64_t count) {
@@ -48,7 +34,7 @@ class LeanRows {
       y_ += now * p_.y_step;
       group_ += now;
     }
-    flush(y_ - p_.y_step);
+    lines_.flush(y_ - p_.y_step + n_);
   }
 
   /// That of the first row alone.
@@ -174,74 +160,19 @@ class LeanRows {
       for (int64_t i = 0; i < count; ++i)
         with_formula(i, [&](const auto& f) {
           const int64_t step = ahead(i < more);
-          write_turn(y_ + i * p_.y_step, row(i), first, end, f, step ? row(i) + step : nullptr);
+          lines_.write(y_ + i * p_.y_step, row(i), first, end, f, step ? row(i) + step : nullptr);
         });
     }
   }
 
-  /// A row's columns between the lines that follow `first` and `end`. What stands before the first
-  /// of all waits for the last turn.
-  template <class Formula>
-  [[gnu::always_inline]] void write_turn(T* y, const T* x, int64_t first, int64_t end,
-                                         const Formula& f, const T* ahead) {
-    const auto line = [&](int64_t i) { return p_.is_streamed ? i + to_line(y + i) : i; };
-    const int64_t lead = p_.is_streamed ? to_line(y) % kFloats : 0,
-                  begin = first ? line(first) : lead;
-    const bool is_last = end == n_;
-    if (is_last && lead) begin_row(y, lead, f(load_wide(x, Partial{lead}), 0, Partial{lead}));
-    end = write_vectors(y, x, begin, is_last ? n_ : line(end), f, ahead);
-    if (!is_last) return;
-    carry_count_ = n_ - end;
-    if (carry_count_ == 0) return;
-    const Partial m{carry_count_};
-    carry_ = f(load_wide(x + end, m), end, m);
-    if (!p_.is_streamed || p_.y_step != n_) flush(y);
-  }
-
-  /// What begins a row together with what was left of the one before it, so that no line is written
-  /// in parts: memory would be read for it.
-  [[gnu::always_inline]] void begin_row(T* y, int64_t n, Floats v) {
-    const int64_t rest = kFloats - n;
-    if (carry_count_ == 0) return store_narrow(y, v, Partial{n});
-    const LaneIndices to = kLaneIndices - int32_t(rest);  // modulo kFloats
-    stream_narrow(y - rest, select(Partial{rest}, carry_, lanes_of(v, v, to)));
-    carry_count_ = 0;
-  }
-
-  void flush(T* y) {
-    if (carry_count_) store_narrow(y + n_ - carry_count_, carry_, Partial{carry_count_});
-    carry_count_ = 0;
-  }
-
-  /// Whole vectors of [i, end). Returns the end of the last.
-  template <class Formula>
-  [[gnu::always_inline]] int64_t write_vectors(T* y, const T* x, int64_t i, int64_t end,
-                                               const Formula& f, const T* ahead) const {
-    const auto one = [&] {
-      if (i + kFloats > end) return;
-      put(y + i, f(load_wide(x + i, Whole{}), i, Whole{}), Whole{}, p_.is_streamed);
-      i += kFloats;
-    };
-    if (!kIsLine<T> && p_.is_streamed && to_line(y + i) > 0) one();
-    if (kIsHalf<T>)  // conversions hide the choice
-      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, p_.is_streamed);
-    else if (p_.is_streamed)
-      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::true_type{});
-    else
-      i = apply_whole<2>(y, x, i, end, f, Nothing{}, ahead, std::false_type{});
-    one();
-    return i;
-  }
-
-  const Plan& p_;
+  const LeanPlan& p_;
   const int64_t n_;
   const bool use_mean_;
   const T* x_;  // of the batch
   T* y_;
   int64_t group_;           // number of its first row
   Coefficients<kMost> of_;  // the batch's rows
-  Floats carry_ = {};       // the results at the end of a row that do not fill a vector
-  int64_t carry_count_ = 0;
+  LeanLines<T> lines_;
 };
 
 }  // namespace

@@ -178,7 +178,7 @@ class PairedRows {
     }
   }
 
-  const typename LeanRows<T>::Plan lean_;
+  const LeanPlan lean_;
   const int64_t n_;
   const T *x_, *scale_ = nullptr, *bias_ = nullptr;
   T* y_;

@@ -2,65 +2,64 @@
 // results are computed from while others take their place.
 #pragma once
 
-#include "cpu/mvn/lean_rows.h"
+#include "cpu/mvn/widened_seams.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+/// Finds the sums about 0 and the coefficients of row i of others that stand anyhow, as WidenedRows
+/// would, if its mean is near enough to 0.
+template <class T>
+[[gnu::noinline]] bool find_near(const MvnPlan& plan, const T* x, GroupSums<kMostRows>& sums,
+                                 Coefficients<kMostRows>& of, int64_t i) {
+  Floats lanes = {}, squares = {};
+  for (int64_t k = 0; k < plan.group_size; k += kFloats) {
+    const Floats v = load_wide(x + k, Whole{});
+    lanes += v;
+    squares = fused(v, v, squares);
+  }
+  sums.guess[i] = 0;
+  sums.sum[i] = sum_of_lanes(lanes);
+  sums.square[i] = sum_of_lanes(squares);
+  const double share = 1 / double(plan.group_size), square = sums.square[i] * share,
+               mean = plan.use_mean ? sums.sum[i] * share : 0,
+               variance = fused(-mean, mean, square),
+               factor = plan.use_variance ? 1 / root(variance + plan.epsilon) : 1;
+  of.pivot[i] = 0;
+  of.factor[i] = float(factor);
+  of.shift[i] = float(-mean * factor);
+  of.near[i] = 1;
+  return is_near(mean, variance) || !plan.use_mean;
+}
 
 /// Rows of whole lines that share a scale and a bias for each position, without an activation. The
 /// statistics of a row are sums about 0, which do for a mean of up to two deviations.
 template <class T>
 class WidenedRows {
  public:
-  using Plan = typename LeanRows<T>::Plan;
-
   /// Whether rows are such ones. It does not depend on how many they are, nor where: another sum
   /// has other bits.
-  static bool suit(const Plan& p) { return p.bias && suits(p.plan.group_size); }
+  static bool suit(const LeanPlan& p) { return p.bias && suits(p.plan.group_size); }
 
   /// The same of rows of n elements that have a bias.
   static bool suits(int64_t n) {
     return n % kLine == 0 && n <= kMost && (!std::is_same_v<T, BFloat16> || converts_pairs());
   }
 
-  /// Finds the sums and coefficients of row i of others that stand anyhow, as find_formulas()
-  /// would, if its mean is near enough to 0.
-  [[gnu::noinline]] static bool find_near(const MvnPlan& plan, const T* x,
-                                          GroupSums<kMostRows>& sums, Coefficients<kMostRows>& of,
-                                          int64_t i) {
-    Floats lanes = {}, squares = {};
-    for (int64_t k = 0; k < plan.group_size; k += kFloats) {
-      const Floats v = load_wide(x + k, Whole{});
-      lanes += v;
-      squares = fused(v, v, squares);
-    }
-    sums.guess[i] = 0;
-    sums.sum[i] = sum_of_lanes(lanes);
-    sums.square[i] = sum_of_lanes(squares);
-    const double share = 1 / double(plan.group_size), square = sums.square[i] * share,
-                 mean = plan.use_mean ? sums.sum[i] * share : 0,
-                 variance = fused(-mean, mean, square),
-                 factor = plan.use_variance ? 1 / root(variance + plan.epsilon) : 1;
-    of.pivot[i] = 0;
-    of.factor[i] = float(factor);
-    of.shift[i] = float(-mean * factor);
-    of.near[i] = 1;
-    return is_near(mean, variance) || !plan.use_mean;
-  }
-
   /// Rows from group `group` on.
-  WidenedRows(const Plan& plan, const T* x, T* y, int64_t group)
+  WidenedRows(const LeanPlan& plan, const T* x, T* y, int64_t group)
       : p_(plan),
         n_(plan.plan.group_size),
         lead_(plan.y_step == n_ ? to_line(y) : 0),
         is_streamed_(plan.is_streamed &&
                      (plan.y_step == n_ || (to_line(y) == 0 && plan.y_step % kLine == 0))),
+        seams_(n_, lead_, is_streamed_),
         ahead_((kMostAhead / n_ + kAtOnce - 1) / kAtOnce * kAtOnce * plan.x_step),
         x_(x),
         y_(y),
         group_(group) {
-    copy_turned(plan.scale, affine_);
-    copy_turned(plan.bias, affine_ + kLine);
+    seams_.copy_turned(plan.scale, affine_);
+    seams_.copy_turned(plan.bias, affine_ + kLine);
   }
 
   /// Rows [0, count).
@@ -74,24 +73,16 @@ class WidenedRows {
     for (int64_t i = 0; i < 2; ++i) groups[i].wide = wide_ + kLine + i * (kMost / 2);
     for (int64_t i = 0; i < turns; ++i, count -= rows)
       turn(groups[are_two ? i % 2 : 0], std::clamp<int64_t>(count, 0, rows));
-    if (lead_) write_end();
+    if (lead_) seams_.write_end(y_, last_affine(), wide_ + kLine);
   }
 
  private:
-  static constexpr int64_t kLine = 2 * kFloats;      // elements
-  static constexpr int64_t kMost = 1024;             // of a row
-  static constexpr int64_t kStride = kMost + kLine;  // from a widened row to the next one
-  static constexpr int64_t kRows = 8;                // of a group
-  static constexpr int64_t kAtOnce = 4;              // of them, written and read at once
-  static constexpr int64_t kMostAhead = 4096;        // elements, up to whole groups of rows
-  static constexpr std::true_type kConverts = {};    // BFloat16 by the processor
-
-  /// Rows that have been read, but not written: y = (x * factor + shift) * scale + bias.
-  struct Group {
-    float* wide;
-    int64_t count = 0;
-    alignas(32) float factor[kRows], shift[kRows];
-  };
+  using Group = WidenedGroup;
+  static constexpr int64_t kLine = Group::kLine, kMost = Group::kMost, kStride = Group::kStride,
+                           kRows = Group::kRows;
+  static constexpr int64_t kAtOnce = 4;            // rows, written and read at once
+  static constexpr int64_t kMostAhead = 4096;      // elements, up to whole groups of rows
+  static constexpr std::true_type kConverts = {};  // BFloat16 by the processor
 
   /// kAtOnce rows, all of which stay in registers.
   struct Pass {
@@ -101,19 +92,12 @@ class WidenedRows {
     Floats factor[kAtOnce], shift[kAtOnce], sum[kAtOnce] = {}, square[kAtOnce] = {};
   };
 
-  /// Copies a row for lines of y: the first one that begins in a row first, last the one that holds
-  /// the row's end and the beginning of the next one.
-  void copy_turned(const float* row, float* to) const {
-    for (int64_t i = 0; i < n_; i += kLine, to += 2 * kLine) {
-      const int64_t here = std::min(kLine, n_ - lead_ - i);
-      std::memcpy(to, row + lead_ + i, size_t(here) * sizeof *to);
-      std::memcpy(to + here, row, size_t(kLine - here) * sizeof *to);
-    }
-  }
+  /// Of the line that holds the end of a row.
+  const float* last_affine() const { return affine_ + 2 * (n_ - kLine); }
 
   /// Writes a group and reads `next` rows in its place.
   void turn(Group& g, int64_t next) {
-    if (lead_ && g.count) write_seams(g);
+    if (lead_ && g.count) seams_.write(g, y_, last_affine());
     Floats lanes[2 * kRows];
     if (next <= kAtOnce)
       for (int64_t r = kAtOnce; r < kRows; ++r) lanes[r] = lanes[kRows + r] = Floats{};
@@ -212,74 +196,16 @@ class WidenedRows {
     for (int64_t i = 0; !f.is_near && i < n_; ++i) g.wide[r * kStride + i] -= f.pivot;
   }
 
-  /// kLine elements that end or begin a row, and its formula.
-  struct Part {
-    const float* x;
-    float factor, shift;
-  };
-
-  /// The lines that hold the end of a row and the beginning of the next one. A group's last row is
-  /// kept, as others take its place before its end is written.
-  [[gnu::noinline]] void write_seams(const Group& g) {
-    Part before = {end_, end_factor_, end_shift_};
-    for (int64_t r = 0; r < g.count; ++r) {
-      const Part row = {g.wide + r * kStride, g.factor[r], g.shift[r]};
-      Floats v[2];
-      seam(before, row, v);
-      T* const y = y_ + r * n_ + lead_ - kLine;
-      if (has_end_)
-        put_pair(y, v[0], v[1], is_streamed_, false, kConverts);
-      else
-        write_part(y, v, kLine - lead_, kLine);
-      before = {row.x + n_ - kLine, row.factor, row.shift};
-      has_end_ = true;
-    }
-    std::memcpy(end_, before.x, kLine * sizeof *end_);
-    end_factor_ = before.factor;
-    end_shift_ = before.shift;
-  }
-
-  /// The end of the last row.
-  void write_end() const {
-    Floats v[2];
-    seam({end_, end_factor_, end_shift_}, {wide_ + kLine, 0, 0}, v);
-    write_part(y_ + lead_ - kLine, v, 0, kLine - lead_);
-  }
-
-  [[gnu::always_inline]] void seam(const Part& before, const Part& row, Floats (&v)[2]) const {
-    const float* const affine = affine_ + 2 * (n_ - kLine);
-#pragma GCC unroll 2
-    for (int64_t k = 0; k < 2; ++k) {
-      const int64_t at = lead_ + k * kFloats;
-      const auto is_before = kLaneIndices < LaneIndices{} + int32_t(kLine - at);
-      const Floats x = is_before ? load_vector<Floats>(before.x + at)
-                                 : load_vector<Floats>(row.x + at - kLine),
-                   factor = is_before ? broadcast(before.factor) : broadcast(row.factor),
-                   shift = is_before ? broadcast(before.shift) : broadcast(row.shift);
-      v[k] = fused(fused(x, factor, shift), load_vector<Floats>(affine + k * kFloats),
-                   load_vector<Floats>(affine + kLine + k * kFloats));
-    }
-  }
-
-  /// Elements [begin, end) of a line.
-  [[gnu::noinline]] static void write_part(T* y, const Floats (&v)[2], int64_t begin, int64_t end) {
-    T line[kLine];
-    put_pair(line, v[0], v[1], false, false, kConverts);
-    std::memcpy(y + begin, line + begin, size_t(end - begin) * sizeof *y);
-  }
-
-  const Plan& p_;
+  const LeanPlan& p_;
   const int64_t n_;
   const int64_t lead_;  // elements of a row before its first line of y
   const bool is_streamed_;
-  const int64_t ahead_;   // from a row to the one that is read ahead
-  bool has_end_ = false;  // a row was written
+  WidenedSeams<T> seams_;
+  const int64_t ahead_;  // from a row to the one that is read ahead
   const T* x_;
   T* y_;
-  int64_t group_;                          // number of the row at x_
-  alignas(64) float affine_[2 * kMost];    // of each line of y: scales, biases
-  alignas(64) float end_[2 * kLine] = {};  // the last kLine elements of the row before
-  float end_factor_ = 0, end_shift_ = 0;
+  int64_t group_;                        // number of the row at x_
+  alignas(64) float affine_[2 * kMost];  // of each line of y: scales, biases
   alignas(64) float wide_[kRows * kStride + 2 * kLine];
 };
 

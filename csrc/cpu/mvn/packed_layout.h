@@ -1,0 +1,106 @@
+// How packed rows are read and written: in batches, in turns of their columns, past the caches.
+#pragma once
+
+#include "cpu/mvn/shared_parameters.h"
+#include "cpu/mvn/widened_rows.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Bytes of x in a batch. With more of it reading no longer overlaps writing, unless it is ahead.
+template <class T>
+constexpr int64_t kBatchBytes = kIsHalf<T> ? 16384 : 4096;
+/// Bytes of rows whose shared scale and bias leave the first-level cache. A few of these rows are
+/// written in turns of kColumns elements.
+constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 8, kLongBatchBytes = 1 << 19;
+constexpr int64_t kMostConvertedRows = 4;  // the same where scale or bias is converted each time
+/// Bytes of a row that are read ahead while another is summed and written. Only conversions leave
+/// room for it.
+template <class T>
+constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
+
+template <class T>
+struct PackedLayout {
+  const MvnPlan& plan;
+  const MvnAxis& inner;
+  const T* const x;
+  T* const y;
+  const Parameter<T> scale, bias;
+  const bool is_large;  // x is read ahead, and y written past the caches unless it is x
+  const bool is_streamed;
+  const SharedRow<T> shared_scale, shared_bias;
+  const bool is_converted;  // scale or bias, for every batch
+  int64_t batch, columns;   // rows that are read before they are written, and in what parts
+  int64_t ahead;            // from a row to the one that is read ahead, or 0
+
+  /// `is_in_one_piece`: of x, a group.
+  PackedLayout(const MvnPlan& of, const Operands& o, bool is_in_one_piece)
+      : plan(of),
+        inner(of.reduced[of.reduced_rank - 1]),
+        x(static_cast<const T*>(o.inputs[0])),
+        y(static_cast<T*>(o.outputs[0])),
+        scale(o.inputs[1], of.scale_dtype, &kOne),
+        bias(o.inputs[2], of.bias_dtype, &kZero),
+        is_large(are_rows_large()),
+        is_streamed(is_large && x != y),
+        shared_scale(scale, of, &MvnAxis::scale, head()),
+        shared_bias(bias, of, &MvnAxis::bias, head()),
+        is_converted(shared_scale.is_in_parts() || shared_bias.is_in_parts()) {
+    const int64_t row_bytes = plan.group_size * int64_t(sizeof(T));
+    const bool is_long = row_bytes >= kLongBytes && (shared_scale.exists() || shared_bias.exists());
+    batch = is_converted ? kMostConvertedRows
+            : is_long    ? std::clamp<int64_t>(kLongBatchBytes / row_bytes, 1, kMostLongRows)
+                         : std::clamp<int64_t>(kBatchBytes<T> / row_bytes, 1, kMostRows);
+    columns = is_long && batch > 1 ? kColumns : plan.group_size;
+    const bool is_read_ahead =
+        is_large && plan.kept_rank == 1 && is_in_one_piece && row_bytes <= kMostAhead<T>;
+    ahead = is_read_ahead ? plan.kept[0].x * batch : 0;
+  }
+
+  /// Whether rows stand at equal distances, if there are several, have no activation and may share
+  /// scale and bias.
+  bool may_be_lean() const {
+    const MvnAxis& rows = plan.kept[0];
+    return plan.kept_rank <= 1 && !rows.scale && !rows.bias && is_affine();
+  }
+
+  /// Whether a row has a scale and a bias, if any, for each position, and no activation.
+  bool is_affine() const {
+    return plan.reduced_rank == 1 && inner.scale && (inner.bias || !plan.has_bias) &&
+           plan.activation.kind == ActivationKind::identity;
+  }
+
+  /// Whether rows are ones that WidenedRows would take, if they stood at equal distances and shared
+  /// scale and bias: their sums are then the same.
+  bool is_widened() const {
+    if constexpr (kIsHalf<T> && kHasLineVectors)
+      return is_affine() && has_bias_row() && WidenedRows<T>::suits(plan.group_size);
+    return false;
+  }
+
+  /// Without a mean and a bias there is a shorter formula.
+  bool has_bias_row() const { return plan.use_mean || plan.has_bias; }
+
+ private:
+  /// Elements of a row before the first line of y, or -1 where rows differ.
+  int64_t head() const {
+    if (!is_streamed) return 0;
+    return plan.group_size * int64_t(sizeof(T)) % 64 ? -1 : to_line(y);
+  }
+
+  /// Whether x is read ahead, and y written past the caches. Where it is x it is not, as lines that
+  /// were just read cost least where they are.
+  bool are_rows_large() const {
+    const int64_t piece = inner.size * int64_t(sizeof(T));
+    const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y) == 0,
+               is_run = may_be_lean() && plan.kept[0].y == plan.group_size;
+    return (piece >= 2048 || has_whole_lines || is_run) &&
+           is_norm_streamed(plan.groups * plan.group_size * int64_t(sizeof(T)));
+  }
+
+  static constexpr float kOne = 1, kZero = 0;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

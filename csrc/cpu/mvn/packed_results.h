@@ -1,0 +1,120 @@
+// The second pass over packed rows: their results, by a formula of each.
+#pragma once
+
+#include "cpu/mvn/packed_layout.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// One thread's space for what is not packed floats already, and where a batch stands.
+template <class T>
+struct PackedBuffers {
+  alignas(64) float scale[kStretch], bias[kStretch];
+  typename SharedRow<T>::Part shared_scale, shared_bias;
+  Offsets at[kMostRows];
+
+  explicit PackedBuffers(const PackedLayout<T>& rows)
+      : shared_scale(rows.shared_scale.whole()), shared_bias(rows.shared_bias.whole()) {
+    const int64_t n = rows.plan.group_size;
+    if (rows.plan.has_bias || !rows.has_bias_row() || !rows.inner.scale) return;
+    std::fill_n(bias, std::min(n, kStretch), -0.0f);  // to which a product is added unchanged
+    if (n <= kStretch) shared_bias.row = bias;
+  }
+};
+
+template <class T>
+class PackedResults {
+ public:
+  explicit PackedResults(const PackedLayout<T>& layout) : p_(layout) {}
+
+  /// In turns of columns whose scale and bias stay in the first-level cache meanwhile.
+  void write_batch(int64_t count, int64_t more, const Coefficients<kMostRows>& coefficients,
+                   PackedBuffers<T>& buffers) const {
+    const Offsets* const at = buffers.at;
+    if (p_.columns == p_.plan.group_size && p_.plan.reduced_rank == 1 && buffers.shared_scale.row &&
+        (buffers.shared_bias.row || !p_.has_bias_row()))
+      return write_jointly(count, more, coefficients, buffers);
+    for (int64_t first = 0; first < p_.plan.group_size; first += p_.columns) {
+      if (p_.is_converted) {
+        const int64_t most = p_.columns + 64;  // up to the line after them
+        buffers.shared_scale = p_.shared_scale.part(first, most, buffers.scale);
+        buffers.shared_bias = p_.shared_bias.part(first, most, buffers.bias);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t begin = line_from(at[i], first), end = line_from(at[i], first + p_.columns);
+        normalize(at[i], coefficients, i, begin, end - begin, i < more ? p_.ahead : 0, buffers);
+      }
+    }
+  }
+
+  /// Elements [first, first + n) of a group; what stands `ahead` of them in x is read ahead.
+  void normalize(const Offsets& group, const Coefficients<kMostRows>& c, int64_t i, int64_t first,
+                 int64_t n, int64_t ahead, PackedBuffers<T>& buffers) const {
+    if (p_.plan.reduced_rank == 1) {
+      Offsets at = group;
+      at.add(p_.inner, first);
+      return normalize_piece(at, first, n, ahead, formula_of(c, i), buffers);
+    }
+    for_pieces(p_.plan.reduced, p_.plan.reduced_rank, group, first, n,
+               [&](const Offsets& at, int64_t, int64_t length) {
+                 normalize_piece(at, 0, length, ahead, formula_of(c, i), buffers);
+               });
+  }
+
+ private:
+  /// All rows take the same positions of scale and bias, which are there.
+  void write_jointly(int64_t count, int64_t more, const Coefficients<kMostRows>& c,
+                     const PackedBuffers<T>& buffers) const {
+    RowBatch<T, kMostRows> rows(count, p_.plan.group_size, p_.is_streamed, buffers.shared_scale.row,
+                                buffers.shared_bias.row);
+    for (int64_t i = 0; i < count; ++i) {
+      const T* const x = p_.x + buffers.at[i].x;
+      const T* const ahead = p_.ahead && i < more ? x + p_.ahead : nullptr;
+      rows.row[i] = {p_.y + buffers.at[i].y, x, ahead, formula_of(c, i)};
+    }
+    apply_batch(p_.plan.activation, rows);
+  }
+
+  GroupFormula formula_of(const Coefficients<kMostRows>& c, int64_t i) const {
+    return {c.pivot[i], c.factor[i], c.shift[i], c.near[i] != 0 && is_plain(p_.plan.activation)};
+  }
+
+  /// The first position from `position` on where a line of a group of y begins, or its end.
+  int64_t line_from(const Offsets& group, int64_t position) const {
+    if (position == 0 || position >= p_.plan.group_size)
+      return std::min(position, p_.plan.group_size);
+    const int64_t rest = bytes_to_line(p_.y + group.y + position) / int64_t(sizeof(T));
+    return std::min(position + rest, p_.plan.group_size);
+  }
+
+  /// `position` is where the piece stands in a shared row.
+  void normalize_piece(const Offsets& at, int64_t position, int64_t n, int64_t ahead,
+                       const GroupFormula& formula, PackedBuffers<T>& buffers) const {
+    const Flow<T> flow = {p_.is_streamed, ahead ? p_.x + at.x + ahead : nullptr};
+    if (p_.inner.scale == 0 && p_.inner.bias == 0)
+      return apply_uniform(p_.plan.activation, p_.y + at.y, p_.x + at.x, n, formula,
+                           p_.scale.at(at.scale), p_.bias.at(at.bias), flow);
+    const auto &scales = buffers.shared_scale, &biases = buffers.shared_bias;
+    const int64_t most = scales.row && (biases.row || !p_.has_bias_row()) ? n : kStretch;
+    for (int64_t i = 0; i < n; i += most) {
+      const int64_t length = std::min(most, n - i);
+      Offsets o = at;
+      o.add(p_.inner, i);
+      const float* scale = scales.row
+                               ? scales.at(position + i)
+                               : row_of(p_.scale, o.scale, p_.inner.scale, length, buffers.scale);
+      const float* bias = biases.row ? biases.at(position + i) : buffers.bias;
+      if (p_.plan.has_bias && !biases.row)
+        bias = row_of(p_.bias, o.bias, p_.inner.bias, length, buffers.bias);
+      RowBatch<T, kMostRows> rows(1, length, p_.is_streamed, scale,
+                                  p_.has_bias_row() ? bias : nullptr);
+      rows.row[0] = {p_.y + o.y, p_.x + o.x, flow.ahead ? flow.ahead + i : nullptr, formula};
+      apply_batch(p_.plan.activation, rows);
+    }
+  }
+
+  const PackedLayout<T>& p_;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
