@@ -229,6 +229,7 @@ CASES = [
     }),
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
+        "elements are floats of at most 32 bits": mvn_grad((5, 8), 0, (1, 8), dtype="float64"),
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
     Case("mvn_grad/rows", mvn_grad((9, 16), 1, (1, 16)), {
         "elements are floats of at most 32 bits":

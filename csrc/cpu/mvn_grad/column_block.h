@@ -1,4 +1,4 @@
-// Some columns side by side: what belongs to each of them, and what is done with a row.
+// Some columns side by side: what belongs to each of them, and what is done with strips of rows.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,9 @@
 #include "cpu/mvn/walk.h"
 #include "cpu/mvn_grad/cell.h"
 #include "cpu/mvn_grad/column_layout.h"
+#include "cpu/mvn_grad/column_tiles.h"
 #include "cpu/mvn_grad/passed.h"
-#include "cpu/mvn_grad/totals.h"
+#include "cpu/threads/parallel.h"
 #include "math/slope.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -15,181 +16,241 @@ namespace {
 
 constexpr int64_t kGradColumns = 512;
 
+/// Where the rows of a strip stand, in elements from a place in each tensor.
+struct StripRows {
+  int64_t n = 0;
+  alignas(64) int64_t x[kStripRows], grad[kStripRows], dx[kStripRows];
+  int64_t x_ahead, grad_ahead;  // from its rows to those of the next strip, or 0
+};
+
+/// Of rows that are packed in a buffer, and of none.
+struct BufferRows {
+  int64_t at[kStripRows], none[kStripRows] = {};
+  constexpr BufferRows() {
+    for (int64_t r = 0; r < kStripRows; ++r) at[r] = r * kTileColumns;
+  }
+};
+inline constexpr BufferRows kBufferRows;
+
+/// What a pass over the rows is for.
+struct ColumnWork {
+  bool moments = false;   // sums of d and d * d
+  bool products = false;  // sums of h and h * z; with moments, of h and h * d
+  bool writes = false;    // dx
+};
+
+/// Columns [first, first + n) of the rows at a position of the kept dimensions outside.
+struct ColumnSpan {
+  int64_t outer = -1, first = 0, n = 0;
+
+  bool operator==(const ColumnSpan&) const = default;
+};
+
 template <class T>
 class ColumnBlock {
  public:
-  using A = Acc<T>;
-
-  /// Columns [first, first + n) of the rows at position `outer` of the kept dimensions outside.
-  ColumnBlock(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout,
-              const CellState<A>* states, int64_t outer, int64_t first, int64_t n)
-      : plan_(&plan),
-        layout_(&layout),
-        x_(static_cast<const T*>(o.inputs[0])),
+  ColumnBlock(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout)
+      : plan_(plan),
+        layout_(layout),
+        x_(plan.reads_x() ? static_cast<const T*>(o.inputs[0]) : nullptr),
         grad_(static_cast<const T*>(o.inputs[1])),
         dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
-        n_(n),
-        reads_x_(plan.reads_x()),
-        reads_v_(reads_input(plan.activation.kind)),
-        takes_product_(takes_product(plan)) {
-    const Parameter<T> scale(o.inputs[2], plan.scale_dtype, &kOne);
-    const Parameter<T> bias(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero);
-    const GradOffsets origin = GradWalk(plan.kept, layout.outer_rank, outer).offsets();
-    const CellState<A>* const own = states + outer * layout.kept.size;
-    for (int64_t c = 0; c < n; ++c) {
-      GradOffsets at = layout.at(first + c);
-      at.add(origin);
-      const CellState<A>& state = own[(first + c) / layout.fold];
-      pivot_[c] = state.normal.pivot;
-      delta_[c] = state.normal.delta;
-      factor_[c] = state.normal.factor;
-      mean_w_[c] = state.mean_w;
-      mean_wz_[c] = -state.mean_wz;
-      scale_[c] = scale.at(at.scale);
-      bias_[c] = bias.at(plan.has_bias ? at.bias : 0);
+        scale_(o.inputs[2], plan.scale_dtype, &kOne),
+        bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
+        is_passing_(!reads_input(plan.activation.kind)),
+        has_gate_(Gate<float>::suits(plan.activation)),
+        is_swish_(plan.activation.kind == ActivationKind::swish),
+        has_product_(takes_product(plan)),
+        is_streamed_(kTileColumns * int64_t(sizeof(T)) % 64 == 0 &&
+                     is_norm_streamed(plan.compulsory_bytes() / 2)) {}
+
+  /// Scale with the slope of a linear activation, of column c of the rows at `origin`.
+  double scale_of(const GradOffsets& origin, int64_t c) const {
+    if (!plan_.has_scale) return slope();
+    const int64_t at = origin.scale + c / layout_.fold * layout_.kept.scale +
+                       c % layout_.fold * layout_.folded.scale;
+    return double(scale_.at(at)) * slope();
+  }
+  /// That of a linear activation, or 1.
+  double slope() const {
+    return plan_.activation.kind == ActivationKind::linear ? double(float(plan_.activation.a)) : 1;
+  }
+
+  /// Turns to other columns; `states` are those of all cells.
+  void begin(const ColumnSpan& span, const CellState<float>* states) {
+    span_ = span;
+    origin_ = GradWalk(plan_.kept, layout_.outer_rank, span.outer).offsets();
+    const CellState<float>* const own = states + span.outer * layout_.kept.size;
+    int64_t cell = span.first / layout_.fold, f = span.first % layout_.fold;
+    for (int64_t c = 0; c < span.n; ++c) {
+      const CellState<float>& state = own[cell];
+      constants_.pivot[c] = state.normal.pivot;
+      constants_.delta[c] = state.normal.delta;
+      constants_.factor[c] = state.normal.factor;
+      constants_.shift[c] = -state.mean_w;
+      constants_.slope[c] = -state.mean_wz;
+      constants_.scale[c] = static_cast<float>(scale_of(origin_, span.first + c));
+      constants_.bias[c] =
+          !plan_.has_bias
+              ? 0
+              : bias_.at(origin_.bias + cell * layout_.kept.bias + f * layout_.folded.bias);
+      if (++f == layout_.fold) f = 0, ++cell;
     }
-    clear();
+    tiles_ = (span.n + kTileColumns - 1) / kTileColumns;
+    is_narrow_ = span.n < kTileColumns;
+    if (!is_narrow_) return;
+    for (float* row : {constants_.pivot, constants_.delta, constants_.factor, constants_.shift,
+                       constants_.slope, constants_.scale, constants_.bias})
+      std::fill(row + span.n, row + kTileColumns, 0.0f);
+  }
+  const ColumnSpan& span() const { return span_; }
+
+  void clear() {
+    std::fill_n(&moments_[0], tiles_, TileSums{});
+    std::fill_n(&products_[0], tiles_, TileSums{});
   }
 
-  /// Adds x - pivot and its square.
-  void add_moments(const GradOffsets& at) {
-    const A* const x = row_of(x_ + at.x, x_row_);
-#pragma GCC ivdep
-    for (int64_t c = 0; c < n_; ++c) {
-      const A d = x[c] - pivot_[c];
-      first_[c] += d;
-      second_[c] = fused(d, d, second_[c]);
+  /// Rows [first, first + n) of all.
+  void run(int64_t first, int64_t n, const ColumnWork& work) {
+    const GradOffsets at = set_rows(first, n);
+    for (int64_t k = 0; k < tiles_; ++k) {
+      const int64_t c = begin_of(k);
+      const TileRows<const T> grad{grad_ + at.grad + c, rows_.grad, {rows_.grad_ahead}};
+      const TileRows<T> dx{dx_ ? dx_ + at.dx + c : nullptr, rows_.dx, {0}};
+      if (is_narrow_) {
+        run_narrow(x_ ? x_ + at.x : nullptr, grad, dx, work);
+      } else if (x_) {
+        run_tile(k, TileRows<const T>{x_ + at.x + c, rows_.x, {rows_.x_ahead}}, grad, dx, work);
+      } else {
+        run_tile(k, TileRows<const T>{zeros_, kBufferRows.none, {0}}, grad, dx, work);
+      }
     }
-    count_row();
   }
 
-  /// Adds w and w * z.
-  void add_products(const GradOffsets& at) {
-    const A* const h = evaluate(at);
-    if (plan_->has_scale)
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) add(c, h[c] * scale_[c], h[c] * scale_[c] * z_[c]);
-    else
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) add(c, h[c], h[c] * z_[c]);
-    count_row();
-  }
-
-  /// Writes dx of a row, and adds h * z and h, or w and w * z, for the totals.
-  void finish_row(const GradOffsets& at) {
-    const A* const h = evaluate(at);
-    const A* w = h;
-    if (plan_->has_scale) {
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) w_[c] = h[c] * scale_[c];
-      w = w_;
-    }
-    if (plan_->kind == MvnGradKind::sums) {
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) add(c, w[c], w[c] * z_[c]);
-      count_row();
-    } else if (plan_->has_totals()) {
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) add(c, h[c] * z_[c], h[c]);
-      count_row();
-    }
-    if (!dx_) return;
-    T* const dx = dx_ + at.dx;
-    A* result = w_;
-    if constexpr (std::is_same_v<T, A>) result = dx;
-    if (takes_product_)
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c)
-        result[c] = factor_[c] * fused(z_[c], mean_wz_[c], w[c] - mean_w_[c]);
-    else
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) result[c] = factor_[c] * (w[c] - mean_w_[c]);
-    if constexpr (!std::is_same_v<T, A>) store_row<T>(dx, 1, w_, n_);
-  }
-
-  /// Hands the two sums of each column over.
-  void take_sums(double* first, double* second) {
-    flush();
-    std::copy_n(first_sum_, n_, first);
-    std::copy_n(second_sum_, n_, second);
-  }
-
-  /// Adds the columns' sums to a share's totals; `origin` is the rows', `begin` the first column.
-  void add_totals(const Totals<A>& totals, int64_t share, const GradOffsets& origin,
-                  int64_t begin) {
-    flush();
-    for (int k = 0; k < 2; ++k) {
-      if (!totals.is_wanted(k)) continue;
-      const double* const sums = k == 0 ? first_sum_ : second_sum_;
-      for (int64_t c = 0; c < n_; ++c)
-        totals.add_one(share, k, origin.totals[k] + layout_->at(begin + c).totals[k], sums[c]);
+  /// Hands the sums of each column over: those of the moments, and those of the products.
+  void take_sums(const ColumnWork& work, double* const (&to)[4]) const {
+    for (int64_t k = tiles_ - 1; k >= 0; --k) {
+      const int64_t c = begin_of(k), n = std::min(kTileColumns, span_.n);
+      if (work.moments) {
+        std::copy_n(moments_[k].first, n, to[0] + c);
+        std::copy_n(moments_[k].second, n, to[1] + c);
+      }
+      if (work.products) {
+        std::copy_n(products_[k].first, n, to[2] + c);
+        std::copy_n(products_[k].second, n, to[3] + c);
+      }
     }
   }
 
  private:
-  static constexpr int64_t kMostRows = 64;  // added in the computing type
-  static constexpr A kOne = 1, kZero = 0;
+  static constexpr float kOne = 1, kZero = 0;
+  static constexpr int64_t kMostTiles = kGradColumns / kTileColumns;
+  static constexpr T zeros_[kTileColumns] = {};
 
-  void clear() {
-    std::fill_n(first_, n_, A(0));
-    std::fill_n(second_, n_, A(0));
-    std::fill_n(first_sum_, n_, 0.0);
-    std::fill_n(second_sum_, n_, 0.0);
+  /// The last tile ends with the columns, so some columns may be in two.
+  int64_t begin_of(int64_t k) const {
+    return std::max<int64_t>(0, std::min(k * kTileColumns, span_.n - kTileColumns));
   }
 
-  static const A* row_of(const T* from, A* buffer, int64_t n) {
-    if constexpr (std::is_same_v<T, A>) return from;
-    load_row<T>(buffer, from, 1, n);
-    return buffer;
-  }
-  const A* row_of(const T* from, A* buffer) const { return row_of(from, buffer, n_); }
-
-  /// z of a row, and its h.
-  const A* evaluate(const GradOffsets& at) {
-    if (reads_x_) {
-      const A* const x = row_of(x_ + at.x, x_row_);
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) z_[c] = ((x[c] - pivot_[c]) - delta_[c]) * factor_[c];
-    }
-    const A* const grad = row_of(grad_ + at.grad, grad_row_);
-    if (plan_->activation.kind == ActivationKind::identity) return grad;
-    if (reads_v_)
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n_; ++c) h_[c] = fused(scale_[c], z_[c], bias_[c]);
-    pass_row(plan_->activation, h_, grad, h_, n_);
-    return h_;
+  /// Returns the place that rows [first, first + n) are counted from. Along one dimension that is
+  /// the first of them, and the rest stays from strip to strip.
+  GradOffsets set_rows(int64_t first, int64_t n) {
+    const MvnGradAxis& inner = plan_.reduced[layout_.row_rank - 1];
+    GradOffsets at = origin_;
+    at.add(layout_.at(span_.first));
+    const bool is_even = layout_.row_rank == 1;
+    if (is_even) at.add(inner, first);
+    if (!is_even || rows_.n == 0) place_rows(is_even ? 0 : first, is_even ? kStripRows : n, inner);
+    rows_.n = n;
+    return at;
   }
 
-  void add(int64_t c, A first, A second) {
-    first_[c] += first;
-    second_[c] += second;
+  [[gnu::noinline]] void place_rows(int64_t first, int64_t n, const MvnGradAxis& inner) {
+    for_grad_pieces(plan_.reduced, layout_.row_rank, {}, first, n,
+                    [&](const GradOffsets& o, int64_t done, int64_t length) {
+                      for (int64_t i = 0; i < length; ++i) {
+                        rows_.x[done + i] = o.x + i * inner.x;
+                        rows_.grad[done + i] = o.grad + i * inner.grad;
+                        rows_.dx[done + i] = o.dx + i * inner.dx;
+                      }
+                    });
+    const int64_t ahead = layout_.row_rank == 1 ? kStripRows : 0;
+    rows_.x_ahead = ahead * inner.x;
+    rows_.grad_ahead = ahead * inner.grad;
+    int64_t bits = 0;
+    for (int64_t r = 0; r < n; ++r) bits |= rows_.dx[r];
+    are_lines_ = is_streamed_ && bits * int64_t(sizeof(T)) % 64 == 0;
   }
 
-  void count_row() {
-    if (++rows_ == kMostRows) flush();
+  /// What is asked for of a tile.
+  template <class X, class G, class D>
+  void run_tile(int64_t k, const TileRows<const X>& x, const TileRows<const G>& grad,
+                const TileRows<D>& dx, const ColumnWork& work) {
+    const TileConstants c(constants_, begin_of(k));
+    if (work.moments)
+      return work.products ? add_all(x, grad, rows_.n, c, moments_[k], products_[k])
+                           : add_deviations(x, rows_.n, c, moments_[k]);
+    const Activation& f = plan_.activation;
+    if (is_passing_) return finish(k, c, x, grad, dx, Through{}, work);
+    if (is_swish_) return finish(k, c, x, grad, dx, SwishPass(f, 0, 0), work);
+    if (has_gate_) return finish(k, c, x, grad, dx, Gate<float>(f, 0, 0), work);
+    widen_tile(x, grad, rows_.n, c, h_, wide_);
+    pass_row(f, h_, wide_, h_, rows_.n * kTileColumns);
+    finish(k, c, x, TileRows<const float>{h_, kBufferRows.at, {0}}, dx, Through{}, work);
   }
 
-  void flush() {
-#pragma GCC ivdep
-    for (int64_t c = 0; c < n_; ++c) first_sum_[c] += double(first_[c]);
-#pragma GCC ivdep
-    for (int64_t c = 0; c < n_; ++c) second_sum_[c] += double(second_[c]);
-    std::fill_n(first_, n_, A(0));
-    std::fill_n(second_, n_, A(0));
-    rows_ = 0;
+  template <class X, class G, class D, class Pass>
+  [[gnu::always_inline]] void finish(int64_t k, const TileConstants& c, const TileRows<const X>& x,
+                                     const TileRows<const G>& grad, const TileRows<D>& dx,
+                                     const Pass& pass, const ColumnWork& work) {
+    if (work.products) add_products(x, grad, rows_.n, c, pass, products_[k]);
+    if (!work.writes) return;
+    const bool is_streamed = are_lines_ && reinterpret_cast<uintptr_t>(dx.base) % 64 == 0;
+    write_tile(x, grad, dx, rows_.n, c, pass, {has_product_, is_streamed});
   }
 
-  const MvnGradPlan* plan_;
-  const GradColumns* layout_;
+  /// Columns that do not fill a tile, by way of one that zeros complete.
+  [[gnu::noinline]] void run_narrow(const T* x, const TileRows<const T>& grad,
+                                    const TileRows<T>& dx, const ColumnWork& work) {
+    copy_in({x ? x : zeros_, x ? rows_.x : kBufferRows.none, {0}}, narrow_x_);
+    copy_in(grad, narrow_grad_);
+    const bool are_lines = std::exchange(are_lines_, false);
+    run_tile(0, TileRows<const float>{narrow_x_, kBufferRows.at, {0}},
+             TileRows<const float>{narrow_grad_, kBufferRows.at, {0}},
+             TileRows<float>{narrow_dx_, kBufferRows.at, {0}}, work);
+    are_lines_ = are_lines;
+    if (!work.writes) return;
+    for (int64_t r = 0; r < rows_.n; ++r)
+      for (int64_t c = 0; c < span_.n; c += kFloats)
+        with_lanes(span_.n - c, [&](auto m) {
+          store_narrow(dx[r] + c, load_wide(narrow_dx_ + r * kTileColumns + c, Whole{}), m);
+        });
+  }
+
+  void copy_in(const TileRows<const T>& from, float* to) const {
+    for (int64_t r = 0; r < rows_.n; ++r)
+      for (int64_t c = 0; c < kTileColumns; c += kFloats) {
+        Floats v{};
+        if (c < span_.n) with_lanes(span_.n - c, [&](auto m) { v = load_wide(from[r] + c, m); });
+        store_vector(to + r * kTileColumns + c, v);
+      }
+  }
+
+  const MvnGradPlan& plan_;
+  const GradColumns& layout_;
   const T *x_, *grad_;
   T* dx_;
-  int64_t n_, rows_ = 0;
-  bool reads_x_, reads_v_, takes_product_;
-  static constexpr int64_t kLength = kGradColumns + 64 / int64_t(sizeof(A));
-  alignas(64) A pivot_[kLength], delta_[kLength], factor_[kLength], mean_w_[kLength],
-      mean_wz_[kLength], scale_[kLength], bias_[kLength], x_row_[kLength], grad_row_[kLength],
-      z_[kLength], h_[kLength], w_[kLength], first_[kLength], second_[kLength];
-  alignas(64) double first_sum_[kLength], second_sum_[kLength];
+  Parameter<T> scale_, bias_;
+  bool is_passing_, has_gate_, is_swish_, has_product_, is_streamed_;
+  bool is_narrow_ = false, are_lines_ = false;
+  int64_t tiles_ = 0;
+  ColumnSpan span_;
+  GradOffsets origin_;
+  StripRows rows_;
+  ColumnConstants<kGradColumns> constants_;
+  TileSums moments_[kMostTiles], products_[kMostTiles];
+  using Buffer = float[kStripRows * kTileColumns];
+  alignas(64) Buffer h_, wide_, narrow_x_, narrow_grad_, narrow_dx_;
 };
 
 }  // namespace

@@ -1,14 +1,14 @@
-// The gradient of normalization by columns: statistics and sums of all columns row by row, joined
-// into the cells', then dx in the same order.
+// The gradient of normalization by columns: statistics and sums of all columns strip by strip,
+// joined into the cells', then dx in the same order. Where the gradient passes an activation as it
+// is, one pass gives all sums.
 #include "cpu/mvn_grad/columns.h"
 
 #include <memory>
 
-#include "cpu/mvn/walk.h"
 #include "cpu/mvn_grad/column_block.h"
+#include "cpu/mvn_grad/totals.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
-#include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -16,168 +16,205 @@ namespace {
 template <class T>
 class ColumnCells {
  public:
-  using A = Acc<T>;
   using Block = ColumnBlock<T>;
-  using State = CellState<A>;
+  using State = CellState<float>;
 
   ColumnCells(const MvnGradPlan& plan, const Operands& operands)
       : plan_(plan),
         operands_(operands),
         layout_(plan),
-        width_(layout_.fold * std::max<int64_t>(1, kColumns / layout_.fold)),
+        width_(width_of(layout_.columns)),
         blocks_((layout_.columns + width_ - 1) / width_),
         parts_((layout_.rows + kPartRows - 1) / kPartRows),
-        states_(new State[size_t(plan.cells)]) {}
+        states_(new State[size_t(plan.cells)]),
+        is_joined_(new bool[size_t(plan.cells)]()) {}
 
   void run() {
     for (int64_t cell = 0; cell < plan_.cells; ++cell)
-      states_[size_t(cell)] = state_given<A>(plan_, operands_, offsets(cell));
-    if (plan_.has_own_statistics()) find_statistics();
-    if (plan_.has_own_sums()) find_means();
-    if (plan_.wants_dx || plan_.has_totals()) finish();
+      states_[size_t(cell)] = state_given<float>(plan_, operands_, offsets(cell));
+    const bool needs_products = plan_.has_totals() || plan_.has_own_sums();
+    ColumnWork last{false, needs_products, plan_.wants_dx};
+    if (plan_.has_own_statistics() &&
+        find_statistics(needs_products && !reads_input(plan_.activation.kind)))
+      last.products = false;
+    if (plan_.has_own_sums()) {
+      if (last.products) take_pass({false, true, false});
+      find_means();
+      last.products = false;
+    }
+    if (last.products || last.writes) take_pass(last);
+    if (plan_.has_totals()) add_totals();
   }
 
  private:
   static constexpr int64_t kPartRows = 256;  // whatever is kept beside: sums must not change by it
-  static constexpr int64_t kColumns = kGradColumns;
+  static constexpr int64_t kPlaces = 32;     // of a cell that its mean is guessed from
+
+  /// Even blocks that begin lines where rows do.
+  static int64_t width_of(int64_t columns) {
+    constexpr int64_t kUnit = std::max<int64_t>(kTileColumns, 32);
+    const int64_t blocks = (columns + kGradColumns - 1) / kGradColumns,
+                  width = (columns + blocks - 1) / blocks;
+    return (width + kUnit - 1) / kUnit * kUnit;
+  }
 
   GradOffsets offsets(int64_t cell) const {
     return GradWalk(plan_.kept, plan_.kept_rank, cell).offsets();
   }
 
-  /// Columns of one block in one part of the rows of one position outside.
-  struct Task {
-    int64_t outer, part, block;
-  };
-
-  /// Calls fn(block) with what belongs to a task's columns.
-  template <class Fn>
-  void with_block(const Task& task, const Fn& fn) const {
-    const int64_t first = task.block * width_, n = std::min(width_, layout_.columns - first);
-    const Room<Block> block(plan_, operands_, layout_, states_.get(), task.outer, first, n);
-    fn(*block);
-  }
-
-  template <class Fn>
-  void for_rows(const Task& task, const Fn& fn) const {
-    GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, task.outer).offsets();
-    at.add(layout_.at(task.block * width_));
-    const int64_t first = task.part * kPartRows;
-    GradWalk row(plan_.reduced, layout_.row_rank, first, at);
-    for (int64_t r = std::min(kPartRows, layout_.rows - first); r > 0; --r, row.advance())
-      fn(row.offsets());
-  }
-
-  /// For every task the two sums of each column, added up for each cell.
-  template <class AddRow>
-  std::unique_ptr<Total<A>[]> cell_sums(const AddRow& add_row) const {
-    const int64_t units = layout_.outer * parts_, columns = layout_.columns;
-    const std::unique_ptr<double[]> parts(new double[size_t(2 * units * columns)]);
+  /// One pass over all rows. Sums of all columns are added up part by part, those of products only
+  /// where they have not been joined to a cell's.
+  void take_pass(const ColumnWork& work) {
+    const int64_t columns = layout_.columns, units = layout_.outer * parts_;
+    const bool sums[4] = {work.moments, work.moments, work.products, work.products};
+    std::unique_ptr<double[]> parts[4];
+    for (int k = 0; k < 4; ++k)
+      if (sums[k]) parts[k].reset(new double[size_t(units * columns)]);
     parallel_for(units * blocks_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      const Room<Block> block(plan_, operands_, layout_);
       for (int64_t i = begin; i < end; ++i) {
         checkpoint();
-        const int64_t unit = i / blocks_;
-        const Task task{unit / parts_, unit % parts_, i % blocks_};
-        with_block(task, [&](Block& block) {
-          for_rows(task, [&](const GradOffsets& at) { add_row(block, at); });
-          double* const to = parts.get() + 2 * unit * columns + task.block * width_;
-          block.take_sums(to, to + columns);
-        });
+        const int64_t part = i % parts_, b = i / parts_ % blocks_, outer = i / parts_ / blocks_,
+                      first = b * width_, row = (outer * parts_ + part) * columns + first;
+        const ColumnSpan span{outer, first, std::min(width_, columns - first)};
+        if (block->span() != span) block->begin(span, states_.get());
+        run_part(*block, part, work);
+        double* to[4];
+        for (int k = 0; k < 4; ++k) to[k] = parts[k].get() + (sums[k] ? row : 0);
+        block->take_sums(work, to);
       }
     });
-    std::unique_ptr<Total<A>[]> sums(new Total<A>[size_t(2 * plan_.cells)]);
-    for (int64_t cell = 0; cell < plan_.cells; ++cell)
-      for (int64_t p = 0; p < parts_; ++p)
-        for (int k = 0; k < 2; ++k)
-          for (int64_t f = 0; f < layout_.fold; ++f)
-            sums[size_t(2 * cell + k)].add(
-                parts[size_t((2 * (cell / layout_.kept.size * parts_ + p) + k) * columns +
-                             cell % layout_.kept.size * layout_.fold + f)]);
-    return sums;
+    for (int k = 0; k < 4; ++k)
+      if (sums[k]) join_parts(parts[k].get(), k);
+  }
+
+  void run_part(Block& block, int64_t part, const ColumnWork& work) const {
+    block.clear();
+    const int64_t end = std::min(layout_.rows, (part + 1) * kPartRows);
+    for (int64_t r = part * kPartRows; r < end; r += kStripRows)
+      block.run(r, std::min(kStripRows, end - r), work);
+  }
+
+  void join_parts(const double* parts, int k) {
+    const int64_t columns = layout_.columns;
+    std::unique_ptr<double[]>& sums = sums_[k];
+    if (!sums) sums.reset(new double[size_t(layout_.outer * columns)]);
+    std::unique_ptr<double[]> joined(new double[size_t(columns)]);
+    for (int64_t outer = 0; outer < layout_.outer; ++outer) {
+      std::copy_n(parts, columns, joined.get());
+      for (int64_t p = 1; p < parts_; ++p) {
+        const double* const more = parts + p * columns;
+#pragma GCC ivdep
+        for (int64_t c = 0; c < columns; ++c) joined[size_t(c)] += more[c];
+      }
+      parts += parts_ * columns;
+      double* const to = sums.get() + outer * columns;
+      for (int64_t c = 0; c < columns; ++c)
+        if (k < 2 || !is_joined_[size_t(outer * layout_.kept.size + c / layout_.fold)])
+          to[c] = joined[size_t(c)];
+    }
+  }
+
+  /// Sum k of a cell's columns, each times factor(column).
+  template <class Factor>
+  double sum_of(int64_t cell, int k, const Factor& factor) const {
+    double sum = 0;
+    for (int64_t f = 0; f < layout_.fold; ++f)
+      sum += sums_[k][size_t(cell * layout_.fold + f)] * factor(f);
+    return sum;
   }
 
   /// One pass about a guess, and where that was far from the mean, another one about the mean.
-  void find_statistics() {
-    const T* const x = static_cast<const T*>(operands_.inputs[0]);
-    for (int64_t cell = 0; plan_.use_mean && cell < plan_.cells; ++cell)
-      pivot(cell) = finite_or_0(load_as_acc(x[offsets(cell).x]));
-    if (!take_moments(false)) take_moments(true);
-  }
-
-  A& pivot(int64_t cell) { return states_[size_t(cell)].normal.pivot; }
-  static A finite_or_0(A v) { return is_finite(double(v)) ? v : A(0); }
-
-  /// Whether all guesses were near; a first time those that were not become the mean, and nothing
-  /// else is changed if there are any.
-  bool take_moments(bool is_last) {
-    const auto sums = cell_sums([](Block& block, const GradOffsets& at) { block.add_moments(at); });
+  /// Returns whether that gave h and h * z, too.
+  bool find_statistics(bool has_products) {
+    const bool use_mean = plan_.use_mean;
+    if (use_mean) guess();
+    take_pass({true, has_products, false});
     const auto n = double(plan_.cell_size);
-    bool are_near = true;
     const auto moments_of = [&](int64_t cell) {
-      const double sum = sums[size_t(2 * cell)].value(),
-                   square = sums[size_t(2 * cell + 1)].value();
-      return plan_.use_mean ? moments_about<A>(n, pivot(cell), sum, square)
-                            : Moments<A>{n, 0, 0, square};
+      const auto one = [](int64_t) { return 1.0; };
+      const double sum = sum_of(cell, 0, one), square = sum_of(cell, 1, one);
+      return use_mean ? moments_about<float>(n, states_[size_t(cell)].normal.pivot, sum, square)
+                      : Moments<float>{n, 0, 0, square};
     };
-    for (int64_t cell = 0; !is_last && plan_.use_mean && cell < plan_.cells; ++cell) {
-      const Moments<A> m = moments_of(cell);
+    bool are_near = true;
+    for (int64_t cell = 0; use_mean && cell < plan_.cells; ++cell) {
+      const Moments<float> m = moments_of(cell);
       if (m.delta * m.delta <= 4 * (m.m2 / n)) continue;
       are_near = false;
-      pivot(cell) = finite_or_0(static_cast<A>(double(m.pivot) + m.delta));
+      states_[size_t(cell)].normal.pivot = finite_or_0(float(double(m.pivot) + m.delta));
     }
-    if (!are_near) return false;
-    for (int64_t cell = 0; cell < plan_.cells; ++cell)
-      states_[size_t(cell)].normal =
-          normalizer_of(moments_of(cell), plan_.use_variance, plan_.epsilon);
-    return true;
+    if (!are_near) take_pass({true, has_products, false});
+    bool are_joined = has_products;
+    for (int64_t cell = 0; cell < plan_.cells; ++cell) {
+      const Moments<float> m = moments_of(cell);
+      Normalizer<float>& normal = states_[size_t(cell)].normal;
+      normal = normalizer_of(m, plan_.use_variance, plan_.epsilon);
+      if (has_products) are_joined &= join(cell, double(normal.factor), m.delta);
+    }
+    return are_joined;
+  }
+
+  static float finite_or_0(float v) { return is_finite(double(v)) ? v : 0; }
+
+  /// The mean of some elements at even distances as a pivot: of a constant cell exactly what it is
+  /// made of.
+  void guess() {
+    int64_t places = 1, at[kPlaces];
+    while (places < kPlaces && places * 16 <= layout_.rows) places *= 2;
+    for (int64_t k = 0; k < places; ++k)
+      at[k] = GradWalk(plan_.reduced, layout_.row_rank, k * (layout_.rows / places)).offsets().x +
+              k % layout_.fold;
+    const T* const x = static_cast<const T*>(operands_.inputs[0]);
+    for (int64_t cell = 0; cell < plan_.cells; ++cell) {
+      const T* const own = x + offsets(cell).x;
+      float values[kPlaces];
+      for (int64_t k = 0; k < places; ++k) values[k] = load_as_acc(own[at[k]]);
+      for (int64_t half = places / 2; half > 0; half /= 2)
+        for (int64_t k = 0; k < half; ++k) values[k] += values[k + half];
+      states_[size_t(cell)].normal.pivot = finite_or_0(values[0] / float(places));
+    }
+  }
+
+  /// Turns a cell's h * d into h * z, if that loses nothing: no product of d has left the range.
+  bool join(int64_t cell, double factor, double delta) {
+    double all = 0;
+    for (int64_t f = 0; f < layout_.fold; ++f) {
+      const auto c = size_t(cell * layout_.fold + f);
+      sums_[3][c] = factor * fused(-delta, sums_[2][c], sums_[3][c]);
+      all += sums_[3][c];
+    }
+    return is_joined_[size_t(cell)] = factor >= 0x1p-20 && factor <= 0x1p20 && is_finite(all);
   }
 
   void find_means() {
-    const auto sums =
-        cell_sums([](Block& block, const GradOffsets& at) { block.add_products(at); });
     const auto n = double(plan_.cell_size);
+    const Room<Block> block(plan_, operands_, layout_);
     for (int64_t cell = 0; cell < plan_.cells; ++cell) {
       State& state = states_[size_t(cell)];
-      if (plan_.use_mean) state.mean_w = static_cast<A>(sums[size_t(2 * cell)].value() / n);
-      if (plan_.use_variance)
-        state.mean_wz = static_cast<A>(sums[size_t(2 * cell + 1)].value() / n);
+      const int64_t outer = cell / layout_.kept.size,
+                    first = cell % layout_.kept.size * layout_.fold;
+      const GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, outer).offsets();
+      const auto scale = [&](int64_t f) { return block->scale_of(at, first + f); };
+      if (plan_.use_mean) state.mean_w = float(sum_of(cell, 2, scale) / n);
+      if (plan_.use_variance) state.mean_wz = float(sum_of(cell, 3, scale) / n);
     }
   }
 
-  /// dx, and the totals: shares of the parts for themselves, blocks side by side where they have no
-  /// element in common.
-  void finish() const {
-    const int64_t units = layout_.outer * parts_;
-    const int64_t shares = plan_.has_totals() ? shares_of(plan_, units) : units;
-    const bool are_apart = !plan_.has_totals() || are_blocks_apart();
-    const int64_t turns = are_apart ? blocks_ : 1;
-    const Totals<A> totals(plan_, plan_.has_totals() ? shares : 0, operands_);
-    parallel_for(shares * turns, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t share = i / turns, last = part_begin(units, share + 1, shares);
-        for (int64_t unit = part_begin(units, share, shares); unit < last; ++unit)
-          for (int64_t b = are_apart ? i % turns : 0; b < (are_apart ? i % turns + 1 : blocks_);
-               ++b)
-            finish_task({unit / parts_, unit % parts_, b}, totals, share);
-      }
-    });
+  void add_totals() const {
+    const bool are_sums = plan_.kind == MvnGradKind::sums;
+    const Totals<float> totals(plan_, 1, operands_);
+    const Room<Block> block(plan_, operands_, layout_);
+    for (int64_t i = 0; i < layout_.outer * layout_.columns; ++i) {
+      const int64_t c = i % layout_.columns;
+      GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, i / layout_.columns).offsets();
+      const double by = are_sums ? block->scale_of(at, c) : block->slope();
+      at.add(layout_.at(c));
+      for (int k = 0; k < 2; ++k)
+        if (totals.is_wanted(k))
+          totals.add_one(0, k, at.totals[k], by * sums_[(k == 0) != are_sums ? 3 : 2][size_t(i)]);
+    }
     totals.finish();
-  }
-
-  void finish_task(const Task& task, const Totals<A>& totals, int64_t share) const {
-    checkpoint();
-    with_block(task, [&](Block& block) {
-      for_rows(task, [&](const GradOffsets& at) { block.finish_row(at); });
-      if (!plan_.has_totals()) return;
-      const GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, task.outer).offsets();
-      block.add_totals(totals, share, at, task.block * width_);
-    });
-  }
-
-  bool are_blocks_apart() const {
-    for (int k = 0; k < 2; ++k)
-      if (plan_.totals[k].is_wanted && layout_.kept.totals[k] == 0) return false;
-    return true;
   }
 
   const MvnGradPlan& plan_;
@@ -185,12 +222,14 @@ class ColumnCells {
   GradColumns layout_;
   int64_t width_, blocks_, parts_;
   std::unique_ptr<State[]> states_;
+  std::unique_ptr<bool[]> is_joined_;  // h * z of a cell's columns is found
+  std::unique_ptr<double[]> sums_[4];  // of each column: d, d * d; h, h * z
 };
 
 }  // namespace
 
 bool are_grad_columns_apart(const MvnGradPlan& plan) {
-  if (plan.reduced_rank == 0) return false;
+  if (plan.reduced_rank == 0 || plan.is_empty()) return false;
   const GradColumns layout(plan);
   if (layout.fold == 1 && plan.reduced[plan.reduced_rank - 1].x < 8) return false;
   for (int d = 0; d < layout.row_rank; ++d) {
@@ -206,7 +245,6 @@ void mvn_grad_columns(const MvnGradPlan& plan, const Operands& operands) {
 }
 
 template void mvn_grad_columns<float>(const MvnGradPlan&, const Operands&);
-template void mvn_grad_columns<double>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_columns<Float16>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_columns<BFloat16>(const MvnGradPlan&, const Operands&);
 

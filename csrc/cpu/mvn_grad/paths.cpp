@@ -19,7 +19,9 @@ bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
 }
 
 void columns(const MvnGradPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_columns<T>(plan, a); });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) mvn_grad_columns<T>(plan, a);
+  });
 }
 
 void rows(const MvnGradPlan& plan, const Arrays& a) {
@@ -43,7 +45,8 @@ constexpr Predicate<MvnGradPlan> kNarrow{"elements are floats of at most 32 bits
 
 constexpr Path<MvnGradPlan> kPaths[] = {
     {"mvn_grad/columns",
-     {{"elements of a group stand 8 or more apart, or packed pieces of at most 128, which share "
+     {kNarrow,
+      {"elements of a group stand 8 or more apart, or packed pieces of at most 128, which share "
        "scale and bias",
        has_columns}},
      columns},

@@ -1,0 +1,227 @@
+// Some vectors of columns, over a strip of rows: sums and results with what belongs to each column
+// in registers.
+#pragma once
+
+#include "cpu/mvn_grad/plane_sums.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// Columns of a tile, and rows of a strip: of so many a column's sums stay float.
+constexpr int kTileVectors = 2;
+constexpr int64_t kTileColumns = kTileVectors * kFloats, kStripRows = 64;
+
+/// What belongs to each of some columns: z = ((x - pivot) - delta) * factor, v = scale * z + bias,
+/// dx = factor * (h * scale + shift + z * slope).
+template <int64_t kCount>
+struct ColumnConstants {
+  static constexpr int64_t kLength = kCount + kTileColumns;
+  alignas(64) float pivot[kLength], delta[kLength], factor[kLength], scale[kLength], bias[kLength],
+      shift[kLength], slope[kLength];
+};
+
+/// The same of one tile.
+struct TileConstants {
+  const float *pivot, *delta, *factor, *scale, *bias, *shift, *slope;
+
+  template <int64_t kCount>
+  TileConstants(const ColumnConstants<kCount>& c, int64_t first)
+      : pivot(c.pivot + first),
+        delta(c.delta + first),
+        factor(c.factor + first),
+        scale(c.scale + first),
+        bias(c.bias + first),
+        shift(c.shift + first),
+        slope(c.slope + first) {}
+};
+
+/// A tile's columns in each row of a strip, and how far below it is read ahead.
+template <class T>
+struct TileRows {
+  T* base;
+  const int64_t* at;
+  LinesAhead ahead;
+
+  T* operator[](int64_t r) const { return base + at[r]; }
+};
+
+/// The normalizers of a tile's columns.
+struct TileNormalizer {
+  Floats pivot[kTileVectors], delta[kTileVectors], factor[kTileVectors];
+
+  [[gnu::always_inline]] explicit TileNormalizer(const TileConstants& c) {
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      pivot[k] = load_wide(c.pivot + k * kFloats, Whole{});
+      delta[k] = load_wide(c.delta + k * kFloats, Whole{});
+      factor[k] = load_wide(c.factor + k * kFloats, Whole{});
+    }
+  }
+  template <class T>
+  [[gnu::always_inline]] Floats operator()(const T* x, int k) const {
+    return ((load_wide(x + k * kFloats, Whole{}) - pivot[k]) - delta[k]) * factor[k];
+  }
+};
+
+/// How the gradient passes in a tile's columns: h of the gradient and z.
+template <class Pass>
+struct TilePass {
+  Pass of[kTileVectors];
+
+  [[gnu::always_inline]] TilePass(const Pass& pass, const TileConstants& c) : of{pass, pass} {
+    if constexpr (!std::is_same_v<Pass, Through>)
+#pragma GCC unroll 2
+      for (int k = 0; k < kTileVectors; ++k) {
+        of[k].factor = load_wide(c.scale + k * kFloats, Whole{});
+        of[k].shift = load_wide(c.bias + k * kFloats, Whole{});
+      }
+  }
+};
+
+/// Doubles for each column of a tile: the sums of d and d * d, or of h and of h * d or h * z.
+struct TileSums {
+  alignas(64) double first[kTileColumns], second[kTileColumns];
+
+  [[gnu::always_inline]] void add(const Floats (&a)[kTileVectors],
+                                  const Floats (&b)[kTileVectors]) {
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      add_to(first + k * kFloats, a[k]);
+      add_to(second + k * kFloats, b[k]);
+    }
+  }
+
+ private:
+  [[gnu::always_inline]] static void add_to(double* to, Floats v) {
+    HalfFloats half[2];
+    std::memcpy(half, &v, sizeof v);
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k)
+      store_vector(to + k * kDoubles,
+                   load_vector<Doubles>(to + k * kDoubles) + as_doubles(half[k]));
+  }
+};
+
+/// Adds d = x - pivot and its square, over n rows.
+template <class T>
+[[gnu::noinline]] void add_deviations(const TileRows<const T>& x, int64_t n, const TileConstants& c,
+                                      TileSums& sums) {
+  const TileNormalizer normal(c);
+  Floats first[kTileVectors] = {}, second[kTileVectors] = {};
+  for (int64_t r = 0; r < n; ++r) {
+    const T* const row = x[r];
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      x.ahead.fetch(row + k * kFloats);
+      const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k];
+      first[k] += d;
+      second[k] = fused(d, d, second[k]);
+    }
+  }
+  sums.add(first, second);
+}
+
+/// The same, and h and h * d of a gradient that passes as it is.
+template <class T>
+[[gnu::noinline]] void add_all(const TileRows<const T>& x, const TileRows<const T>& grad, int64_t n,
+                               const TileConstants& c, TileSums& sums, TileSums& products) {
+  const TileNormalizer normal(c);
+  Floats first[kTileVectors] = {}, second[kTileVectors] = {}, h[kTileVectors] = {},
+         hd[kTileVectors] = {};
+  for (int64_t r = 0; r < n; ++r) {
+    const T *const row = x[r], *const g = grad[r];
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      x.ahead.fetch(row + k * kFloats);
+      grad.ahead.fetch(g + k * kFloats);
+      const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k],
+                   passed = load_wide(g + k * kFloats, Whole{});
+      first[k] += d;
+      second[k] = fused(d, d, second[k]);
+      h[k] += passed;
+      hd[k] = fused(passed, d, hd[k]);
+    }
+  }
+  sums.add(first, second);
+  products.add(h, hd);
+}
+
+/// Adds h and h * z.
+template <class T, class G, class Pass>
+[[gnu::noinline]] void add_products(const TileRows<const T>& x, const TileRows<const G>& grad,
+                                    int64_t n, const TileConstants& c, const Pass& passing,
+                                    TileSums& sums) {
+  const TileNormalizer normal(c);
+  const TilePass<Pass> pass(passing, c);
+  Floats first[kTileVectors] = {}, second[kTileVectors] = {};
+  for (int64_t r = 0; r < n; ++r) {
+    const T* const row = x[r];
+    const G* const g = grad[r];
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      x.ahead.fetch(row + k * kFloats);
+      grad.ahead.fetch(g + k * kFloats);
+      const Floats z = normal(row, k), h = pass.of[k](load_wide(g + k * kFloats, Whole{}), z);
+      first[k] += h;
+      second[k] = fused(h, z, second[k]);
+    }
+  }
+  sums.add(first, second);
+}
+
+/// How dx is written.
+struct TileWrite {
+  bool has_product;  // dx takes z * mean_wz off
+  bool is_streamed;
+};
+
+template <class T, class G, class D, class Pass>
+[[gnu::noinline]] void write_tile(const TileRows<const T>& x, const TileRows<const G>& grad,
+                                  const TileRows<D>& dx, int64_t n, const TileConstants& c,
+                                  const Pass& passing, const TileWrite& how) {
+  const TileNormalizer normal(c);
+  const TilePass<Pass> pass(passing, c);
+  Floats scale[kTileVectors], shift[kTileVectors], slope[kTileVectors];
+#pragma GCC unroll 2
+  for (int k = 0; k < kTileVectors; ++k) {
+    scale[k] = load_wide(c.scale + k * kFloats, Whole{});
+    shift[k] = load_wide(c.shift + k * kFloats, Whole{});
+    slope[k] = load_wide(c.slope + k * kFloats, Whole{});
+  }
+  const bool has_product = how.has_product, is_streamed = how.is_streamed,
+             converts = converts_pairs();
+  for (int64_t r = 0; r < n; ++r) {
+    const T* const row = x[r];
+    const G* const g = grad[r];
+    D* const to = dx[r];
+    Floats result[kTileVectors];
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      x.ahead.fetch(row + k * kFloats);
+      grad.ahead.fetch(g + k * kFloats);
+      const Floats z = normal(row, k), h = pass.of[k](load_wide(g + k * kFloats, Whole{}), z),
+                   d = fused(h, scale[k], shift[k]);
+      result[k] = normal.factor[k] * (has_product ? fused(z, slope[k], d) : d);
+    }
+    dx.ahead.template fetch<true>(to);
+    put_pair(to, result[0], result[1], is_streamed, false, converts);
+  }
+}
+
+/// Writes v and the gradient of n rows as packed floats.
+template <class T, class G>
+[[gnu::noinline]] void widen_tile(const TileRows<const T>& x, const TileRows<const G>& grad,
+                                  int64_t n, const TileConstants& c, float* v, float* wide) {
+  const TileNormalizer normal(c);
+  const TilePass<SwishPass> pass(SwishPass({}, 0, 0), c);
+  for (int64_t r = 0; r < n; ++r)
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      const int64_t i = r * kTileColumns + k * kFloats;
+      store_vector(v + i, fused(pass.of[k].factor, normal(x[r], k), pass.of[k].shift));
+      store_vector(wide + i, load_wide(grad[r] + k * kFloats, Whole{}));
+    }
+}
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA

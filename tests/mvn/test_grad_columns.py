@@ -1,0 +1,268 @@
+"""The gradient of normalization where elements of a group stand apart: counts of columns, sums."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from backends import CPU
+from harness import check, data
+from mvn_support import bits
+from pool_support import FLOATS, dtype_of
+
+OP = "mean_variance_normalization_grad"
+PATH = "mvn_grad/columns"
+gradient: Any = cudml.mean_variance_normalization_grad
+FLAT = ("contiguous",)
+INF = float("inf")
+
+# Axes and sizes of the parameters of rows of n columns.
+KINDS: dict[str, Any] = {
+    "batch": lambda rows, n: ((rows, n), (0,), (1, n)),
+    "instance": lambda rows, n: ((2, rows, n), (1,), (1, 1, n)),
+    "group": lambda rows, n: ((2, rows, 3, n), (1, 3), (1, 1, 3, n)),
+}
+# Less than a tile, one, with others, and of several blocks.
+COLUMNS = (1, 3, 7, 8, 9, 17, 31, 32, 33, 63, 64, 95, 128, 515, 1030)
+# Less than a strip, one, with another, and of several parts.
+ROWS = (2, 63, 64, 65, 257)
+ACTIVATIONS: tuple[Any, ...] = (
+    None, "relu", "swish", "gelu", "tanh", ("leaky_relu", {"alpha": -0.5}),
+    ("linear", {"alpha": -1.5, "beta": 1}), ("thresholded_relu", {"alpha": 0.25}),
+    ("swish", {"sigmoid_input_scale": 0.5}), ("swish", {"sigmoid_input_scale": 0}),
+)  # fmt: skip
+
+
+def made(kind: str, rows: int, n: int, dtype: str) -> tuple[dict[str, Any], Any]:
+    shape, axes, sizes = KINDS[kind](rows, n)
+    given = {name: data(s, dtype, k) for k, (name, s) in enumerate(
+        {"x": shape, "grad": shape, "scale": sizes, "bias": sizes}.items())}  # fmt: skip
+    return given, axes
+
+
+def takes(given: dict[str, Any], **more: Any) -> bool:
+    return str(cudml.explain(OP, **given, **more, device="cpu").kernel) == PATH
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_count_of_columns(kind: str, dtype: str) -> None:
+    for k, n in enumerate(COLUMNS):
+        given, axes = made(kind, ROWS[k % 5], n, dtype)
+        is_taken = 2 <= n <= 128 if kind == "group" else n >= 8
+        for activation in (None, ACTIVATIONS[1 + k % 9]):
+            assert takes(given, axes=axes) == is_taken & (dtype != "float64")
+            check(
+                OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, out=False, **given
+            )
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize("rows", ROWS)
+def test_every_count_of_rows(rows: int) -> None:
+    for kind, activation in itertools.product(KINDS, (None, "swish", "elu")):
+        given, axes = made(kind, rows, 40, "float16")
+        assert takes(given, axes=axes)
+        check(OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, **given)
+
+
+@pytest.mark.decision("D-GRAD-1")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_rows_at_uneven_distances(dtype: str) -> None:
+    """Rows along several dimensions, columns of which some stand between others' elements."""
+    for n, step in itertools.product((9, 24, 40, 72), (1, 2)):
+        wide = [data((3, 5, 9, 2 * n), dtype, k) for k in range(2)]
+        x, grad = wide[0][:, :, ::2, :n], wide[1][:, :, ::2, : n * step : step]
+        scale = data((1, 1, 1, n), dtype, 3)
+        given = {"x": x, "grad": grad, "scale": scale, "bias": scale}
+        assert takes(given, axes=(0, 1, 2))
+        for activation in (None, "swish", "tanh"):
+            check(OP, axes=(0, 1, 2), activation=activation, layouts=FLAT, backend=CPU, **given)
+            got = gradient(x, grad, scale, scale, axes=(0, 1, 2), activation=activation)
+            packed = [np.ascontiguousarray(a) for a in (x, grad)]
+            want = gradient(*packed, scale, scale, axes=(0, 1, 2), activation=activation)
+            assert [bits(g).tolist() for g in got] == [bits(w).tolist() for w in want]
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-13", "D-GRAD-15", "D-GRAD-16", "D-GRAD-18")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_activations_and_statistics(activation: Any, dtype: str) -> None:
+    """Own statistics, given ones, and neither; with infinities and NaN among the numbers."""
+    given, axes = made("instance", 70, 49, dtype)
+    given["x"][0, 1, 5], given["x"][1, 69, 48] = INF, np.nan
+    given["grad"][0, 3, 0], given["grad"][1, 2, 17] = -INF, np.nan
+    mean, variance = data((2, 1, 49), "float64", 7), np.abs(data((2, 1, 49), "float32", 8))
+    for use_mean, use_variance in itertools.product((True, False), repeat=2):
+        how = {"use_mean": use_mean, "use_variance": use_variance, "axes": axes}
+        if use_mean or use_variance:
+            assert takes(given, **how) == (dtype != "float64")
+        check(OP, activation=activation, layouts=FLAT, backend=CPU, out=False, **given, **how)
+        how |= {"mean": mean} if use_mean else {}
+        how |= {"variance": variance} if use_variance else {}
+        check(OP, activation=activation, layouts=FLAT, backend=CPU, out=False, **given, **how)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-16", "D-GRAD-19")
+def test_only_what_is_wanted() -> None:
+    """The same bits as among others; x is not read where no result depends on it."""
+    names = ("x", "scale", "bias")
+    for activation, use_variance, n in itertools.product(ACTIVATIONS, (True, False), (17, 70)):
+        given, axes = made("instance", 130, n, "float32")
+        how = {"axes": axes, "activation": activation, "use_variance": use_variance}
+        every = gradient(**given, **how)
+        for k in (1, 2):
+            for some in itertools.combinations(names, k):
+                got = gradient(**given, **how, outputs=some)
+                for name, one, other in zip(names, got, every, strict=True):
+                    assert (one is None) == (name not in some)
+                    assert one is None or bits(one).tolist() == bits(other).tolist()
+        if activation is None and not use_variance:
+            given["x"][...] = np.nan
+            got = gradient(**given, **how, outputs=("x", "bias"))
+            assert bits(got[0]).tolist() == bits(every[0]).tolist()
+            assert bits(got[2]).tolist() == bits(every[2]).tolist()
+
+
+@pytest.mark.decision("D-MVN-4")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_far_from_where_their_mean_is_guessed(kind: str, dtype: str) -> None:
+    """Numbers at the places of the guess are not like the others."""
+    for rows, size in itertools.product((40, 1600), (60.0, 3e4)):
+        given, axes = made(kind, rows, 24, dtype)
+        x = given["x"].astype("f8") + 10
+        along = np.moveaxis(x, axes[0], 0)
+        along[:: max(1, rows // 32)] = size
+        along[0] = size
+        given["x"] = x.astype(dtype_of(dtype))
+        check(OP, axes=axes, layouts=FLAT, backend=CPU, **given)
+        check(OP, axes=axes, activation="relu", layouts=FLAT, backend=CPU, **given)
+
+
+@pytest.mark.decision("D-GRAD-2", "D-MVN-21")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_where_exponents_end(dtype: str) -> None:
+    """Products of numbers, gradients and factors that leave the range, though no result does."""
+    top = 280 if dtype == "float64" else 30
+    for of_x, of_grad in ((12, 0), (-12, 0), (-9, -top), (9, top), (0, top), (0, -top), (-15, 9)):
+        given, axes = made("batch", 75, 40, dtype)
+        kind = dtype_of(dtype)
+        given["x"] = (given["x"].astype("f8") * 10.0**of_x).astype(kind)
+        given["grad"] = (given["grad"].astype("f8") * 10.0**of_grad).astype(kind)
+        for activation, size in itertools.product((None, "relu", "swish", "elu"), (1, 1e-30)):
+            more = {**given, "scale": (given["scale"].astype("f8") * size).astype(kind)}
+            check(OP, axes=axes, activation=activation, epsilon=1e-30 if of_x else 1e-5,
+                  layouts=FLAT, backend=CPU, out=False, **more)  # fmt: skip
+
+
+LARGE: dict[str, tuple[Any, Any, Any]] = {
+    "few columns": ((30001, 9), (0,), (1, 9)),
+    "several blocks": ((300, 1100), (0,), (1, 1100)),
+    "groups": ((2, 1500, 3, 20), (1, 3), (1, 1, 3, 20)),
+    "instances": ((3, 700, 64), (1,), (1, 1, 64)),
+}
+
+
+@pytest.mark.decision("D-GRAD-1", "D-TEN-9")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("case", LARGE)
+def test_threads_that_share_columns(case: str, dtype: str) -> None:
+    shape, axes, sizes = LARGE[case]
+    x, grad = data(shape, dtype, 1), data(shape, dtype, 2)
+    scale, bias = data(sizes, dtype, 3), data(sizes, dtype, 4)
+    assert takes({"x": x, "grad": grad, "scale": scale, "bias": bias}, axes=axes)
+    before = cudml.get_num_threads()
+    try:
+        for activation in (None, "relu", "swish", "elu"):
+            seen = set()
+            for threads in (1, 2, 5):
+                cudml.set_num_threads(threads)
+                got = gradient(x, grad, scale, bias, axes=axes, activation=activation)
+                seen.add(tuple(g.tobytes() for g in got))
+            assert len(seen) == 1
+    finally:
+        cudml.set_num_threads(before)
+    if dtype == "float32":
+        check(OP, x, grad, scale, bias, axes=axes, layouts=FLAT, backend=CPU, out=False)
+
+
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_group_among_others(dtype: str) -> None:
+    """The columns beside it, the groups before it and what is special there count for nothing."""
+    for n, activation in itertools.product((40, 70), (None, "relu", "swish", "gelu")):
+        x, grad = data((4, 300, n), dtype, 1), data((4, 300, n), dtype, 2)
+        x[1, 7, 3], x[2, :, 5], grad[3, 0, 6] = INF, 9, np.nan
+        how = {"axes": (1,), "activation": activation}
+        scale = data((1, 1, n), dtype, 3)
+        every = gradient(x, grad, scale, **how, outputs=("x",))[0]
+        for i in range(4):
+            one = gradient(x[i : i + 1], grad[i : i + 1], scale, **how, outputs=("x",))[0]
+            assert bits(one).tolist() == bits(every[i : i + 1]).tolist()
+        for first, last in ((0, 33), (9, 17), (n - 32, n), (3, 12)):
+            room = np.full((4, 300, 2 * n + 1), 7).astype(x.dtype)
+            own = room[..., 1 : 1 + last - first]
+            own[...] = x[..., first:last]
+            some = gradient(own, grad[..., first:last], scale[..., first:last], **how,
+                            outputs=("x",))[0]  # fmt: skip
+            assert bits(some).tolist() == bits(every[..., first:last]).tolist()
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-24")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_two_phases(dtype: str) -> None:
+    for n in (20, 49):
+        x, grad = data((2, 70, n), dtype, 1), data((2, 70, n), dtype, 2)
+        scale, bias = data((1, 1, n), dtype, 3), data((1, 1, n), dtype, 4)
+        mean, variance = data((2, 1, n), "float64", 5), np.abs(data((2, 1, n), "float32", 6))
+        sums = (data((2, 1, n), "float64", 7), data((2, 1, n), "float64", 8))
+        count = np.full((1, 1, 1), 70.0)
+        for activation in ACTIVATIONS:
+            call = (x, grad, mean, variance, scale, bias)
+            how = {"activation": activation, "layouts": FLAT, "backend": CPU}
+            check("normalize_grad_sums", *call, axes=(1,), **how)
+            check("normalize_grad", *call, count=count, sums=sums, **how)
+            check("normalize_grad", *call, **how)
+            check("normalize_grad", *call, outputs=("x",), **how)
+
+
+PLACED = """
+import hashlib, itertools, numpy as np, cudml
+from layouts import dtype_of
+rng = np.random.default_rng(3)
+for dtype in ("float32", "float16", "bfloat16", "float64"):
+    kind = dtype_of(dtype)
+    for shape, axes in (((300, 64), 0), ((2, 70, 3, 32), (1, 3)), ((2, 90, 50), 1)):
+        x, grad = (rng.standard_normal(shape).astype(kind) for _ in range(2))
+        scale = rng.standard_normal((1,) * (len(shape) - 1) + shape[-1:]).astype(kind)
+        for offset, activation in itertools.product((0, 1, 9, 32), (None, "relu", "swish", "elu")):
+            room = np.full(x.size + 96, 7, kind)
+            at = (-room.ctypes.data % 64) // x.itemsize + offset
+            dx = room[at : at + x.size].reshape(shape)
+            sums = cudml.mean_variance_normalization_grad(
+                x, grad, scale, scale, axes=axes, activation=activation, out=(dx, None, None))
+            assert (room[:at] == 7).all() and (room[at + x.size :] == 7).all()
+            parts = b"".join(v.tobytes() for v in (dx, *sums[1:]))
+            print(dtype, shape, activation, hashlib.sha256(parts).hexdigest())
+"""
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-9")
+def test_writing_past_the_caches_changes_nothing() -> None:
+    """Nor does where dx begins in a line; nothing else is written."""
+    never, always = (child_says(PLACED, CUDML_STREAM_BYTES=n) for n in (str(10**15), "0"))
+    lines = never.splitlines()
+    assert never == always and len(lines) == 192 and len(set(lines)) == 48
