@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,25 @@ def test_gradients_in_blocks(case: str, planes: int, dtype: str) -> None:
 
 @pytest.mark.core
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("window", [2, 3, (4, 2)])
+def test_memory_orders_that_differ(dtype: str, window: Any) -> None:
+    """Of x, of the incoming gradient and of the result: each in both orders."""
+    geometry = {"window_size": window, "strides": 2, "start_padding": 1, "end_padding": 1}
+    shape = (2, 19, 9, 12)
+    x = data(shape, dtype, 1, "exact")
+    grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+    want, mean = of_max(x, grad, geometry), of_average(shape, grad, geometry)
+    slack = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-6, "float64": 1e-14}[dtype]
+    for of_x, of_grad, of_result in product((np.copy, lanes_last), repeat=3):
+        out = of_result(np.full(shape, 7, x.dtype))
+        cudml.max_pooling_grad(of_x(x), of_grad(grad), **geometry, out=out)
+        assert np.array_equal(out.astype(np.float64), want)
+        cudml.average_pooling_grad(of_grad(grad), shape, **geometry, out=out)
+        assert np.abs(out.astype(np.float64) - mean).max() <= slack * 16
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("start", [0, 1, 2, 3])
 def test_winners_along_rows(dtype: str, start: int) -> None:
     """Ends of rows, whose last vector is not full, and values that tie or are in no order."""
@@ -197,7 +217,7 @@ def test_winners_of_pairs_of_columns(dtype: str, width: int) -> None:
             assert np.array_equal(got.astype(np.float64), want), window
 
 
-# Windows that advance by 1 along the rows, or by 2 in pairs: shape, then how they lie.
+# Windows that advance by 1 along the rows, or by 2 in pairs and thirds: shape, then how they lie.
 ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "3 by 1": ((2, 3, 19, 37), {"window_size": 3, "start_padding": 1, "end_padding": 1}),
     "3 by 1, in bands": ((1, 2, 700, 33), {"window_size": 3, "start_padding": 1, "end_padding": 1}),
@@ -215,6 +235,22 @@ ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     ),
     "pairs apart": ((2, 3, 10, 46), {"window_size": 2, "strides": 2}),
     "signals": ((3, 4, 90), {"window_size": 16, "start_padding": 7, "end_padding": 8}),
+    "thirds": (
+        (3, 5, 28, 28),
+        {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": 1},
+    ),
+    "thirds from the first element, columns without windows": (
+        (2, 3, 15, 76),
+        {"window_size": 3, "strides": 2},
+    ),
+    "thirds in bands, rows without windows": (
+        (1, 2, 402, 134),
+        {"window_size": 3, "strides": 2, "start_padding": (0, 1)},
+    ),
+    "thirds of short rows": (
+        (2, 7, 6, 5),
+        {"window_size": 3, "strides": 2, "start_padding": (1, 0), "end_padding": (1, 0)},
+    ),
     "many rows": ((1, 1, 2900, 33), {"window_size": (5, 3), "end_padding": (2, 1)}),
 }
 

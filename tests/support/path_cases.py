@@ -149,7 +149,7 @@ CASES = [
         "pads, gaps": max_grad((2, 3, 17, 8), (7, 2), (8, 2)),
     }),
     Case("pool_grad/max_side_by_side", max_grad((2, 8, 2, 74), (1, 65), 9, order=LAST), {
-        "8 planes or more lie side by side in all tensors":
+        "8 planes or more lie side by side in x and the result":
             max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST),
         "windows have few taps, at most 64": max_grad((2, 8, 2, 75), (1, 66), 9, order=LAST),
     }),
@@ -163,10 +163,21 @@ CASES = [
     }),
     Case("pool_grad/average_rows", average_grad((2, 3, 7, 64), 2, 2), {
         "rows are packed, and the windows": average_grad((2, 3, 7, 64), (2, 3), 2)}),
+    Case("pool_grad/average_thirds", average_grad((2, 3, 4, 4), 3, 2, 1), {
+        "elements have at most 32 bits": average_grad((2, 3, 4, 4), 3, 2, 1, dtype="float64"),
+        "windows are 3 x 3": average_grad((2, 3, 4, 4), (3, 2), 2, 1),
+        "windows are 3 x 3, two apart": average_grad((2, 3, 4, 4), 3, (3, 2), 1),
+        "windows are 3 x 3, two apart, on packed planes":
+            average_grad((2, 3, 4, 4), 3, 2, 1, order=REVERSED),
+        "windows are 3 x 3, two apart, on packed planes, and begin at most one element":
+            average_grad((2, 3, 4, 4), 3, 2, (2, 1)),
+    }),
+    Case("pool_grad/average_side_by_side", average_grad((2, 8, 9, 28), (2, 3), 9, order=LAST), {
+        SUMS: average_grad((1, 8, 1, 2049), (1, 2049), 1, (0, 2048), order=LAST),
+        SIDE_BY_SIDE: average_grad((2, 7, 9, 28), (2, 3), 9, order=LAST),
+    }),
     Case("pool_grad/average_blocks", average_grad((2, 3, 9, 17), (2, 3), (8, 8)), {
         FEW_TAPS: average_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
-    Case("pool_grad/average_side_by_side", average_grad((2, 64, 9, 28), (2, 3), 9, order=LAST), {
-        SIDE_BY_SIDE: average_grad((2, 3, 9, 28), (2, 3), 9, order=LAST)}),
     Case("pool_grad/average_gather", average_grad((2, 3, 9, 19), (2, 3), (8, 9))),
     Case("pool_grad/lp_planes", lp_grad((2, 3, 4, 5), (4, 5)), {
         "each plane is one packed row that one window covers": lp_grad((2, 3, 4, 5), (4, 4))}),

@@ -70,8 +70,7 @@ class AverageBlocks : BlockIo<T, Acc<T>> {
     this->fill_windows(cells, scratch.shares, [&](Sum* line, Span span, int64_t a, int64_t b) {
       const Sum count = Sum(counted_at(f_, 0, a) * counted_at(f_, 1, b));
       if (count != last) set_factors(span, last = count, scratch);
-      this->load_windows(task, cells, span, a, b, line,
-                         [&](auto... run) { share(scratch, run...); });
+      share(scratch, line, this->grads_of(task, cells, span, a, b), span);
     });
     const Sum* phase[BlockShape::kMostPhases];
     for (int p = 0; p < shape_.phases; ++p)
@@ -89,29 +88,15 @@ class AverageBlocks : BlockIo<T, Acc<T>> {
     }
   }
 
-  void share(const Scratch& scratch, Sum* __restrict line, const T* __restrict src, int64_t step,
-             int64_t n, int64_t column) const {
-    if constexpr (std::is_same_v<T, Sum>) {
-      if (step == 1) return scale(scratch, line, src, n, column);
-    }
-    this->load_sums(line, src, step, n);
-    scale(scratch, line, line, n, column);
-  }
-
-  void scale(const Scratch& scratch, Sum* line, const Sum* src, int64_t n, int64_t column) const {
-    const Sum* const factors = scratch.factors + column;
-    const Sum factor = factors[0];
-    if (shape_.side_by_side && shape_.covers == 1) {
-      constexpr int64_t kAhead = 16384;  // bytes; what stands so much further on is fetched
-      for (int64_t i = 0; src != line && i < n; i += 64 / int64_t(sizeof(Sum)))
-        __builtin_prefetch(reinterpret_cast<const char*>(src + i) + kAhead, 0, 2);
-      for (int64_t i = 0; i < n; ++i) line[i] = src[i] / factor;
-    } else if (shape_.side_by_side) {
-      for (int64_t i = 0; i < n; ++i) line[i] = src[i] * factor;
-    } else if (shape_.covers == 1) {
-      for (int64_t i = 0; i < n; ++i) line[i] = src[i] / factors[i];
+  void share(const Scratch& scratch, Sum* line, const T* src, Span span) const {
+    const int64_t n = span.to - span.from;
+    const Sum* const factors = scratch.factors + span.from;
+    line += span.from;
+    this->load_sums(line, src, f_.y.space[2], n);
+    if (shape_.covers == 1) {
+      for (int64_t i = 0; i < n; ++i) line[i] /= factors[i];
     } else {
-      for (int64_t i = 0; i < n; ++i) line[i] = src[i] * factors[i];
+      for (int64_t i = 0; i < n; ++i) line[i] *= factors[i];
     }
   }
 

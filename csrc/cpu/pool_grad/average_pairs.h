@@ -8,14 +8,10 @@
 #include "cpu/memory/sink.h"
 #include "cpu/pool/reduce.h"
 #include "cpu/pool_grad/covers.h"
+#include "cpu/pool_grad/neighbours.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-template <class V, int... i>
-inline Vector<V> ascending(std::integer_sequence<int, i...>) {
-  return Vector<V>{i...};
-}
 
 /// Quotients, as products where the inverse is exact: that of a power of two.
 template <class V>

@@ -5,6 +5,7 @@
 #include "cpu/pool_grad/average_pairs.h"
 #include "cpu/pool_grad/average_rows.h"
 #include "cpu/pool_grad/average_side_by_side.h"
+#include "cpu/pool_grad/average_thirds.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -23,6 +24,9 @@ bool has_wide_vectors(const PoolGradPlan&, const Machine&) { return kVectorBytes
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return AverageRows<float>::fits(plan); }
 
 bool has_pairs(const PoolGradPlan& plan, const Machine&) { return PairPlanes<float>::fits(plan); }
+bool has_thirds(const PoolGradPlan& plan, const Machine&) {
+  return AverageThirds<float>::fits(plan);
+}
 bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) { return has_lanes(plan); }
 
@@ -40,30 +44,36 @@ void rows(const PoolGradPlan& plan, const Arrays& a) {
   });
 }
 
+void thirds(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>)
+      AverageThirds<T>(plan, a.inputs[1], a.outputs[0]).run();
+  });
+}
+
 void blocks(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{},
         [&]<class T>() { AverageBlocks<T>(BlockShape(plan), a.inputs[1], a.outputs[0]).run(); });
 }
 
-template <class T, class Sum>
-AverageGather<T, Sum> gather_of(const PoolGradPlan& plan, const Arrays& a) {
-  return {plan, plan.forward, static_cast<const T*>(a.inputs[1]), static_cast<T*>(a.outputs[0])};
+void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{},
+        [&]<class T>() { AverageSideBySide<T>(plan, a.inputs[1], a.outputs[0]).run(); });
 }
 
-void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
-    gather(LaneGather<T, Acc<T>>(gather_of<T, Acc<T>>(plan, a)), plan.compulsory_bytes());
-  });
+template <class A>
+[[gnu::noinline]] void gather(const AverageElements<A>& elements, const PoolGradPlan& plan,
+                              const Arrays& a) {
+  if (most_covers(plan.forward) > kLongestChain)
+    RowGather<A, double>(elements, plan, a).run();
+  else
+    RowGather<A, A>(elements, plan, a).run();
 }
 
 void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
   if (plan.forward.outputs() == 0) return;
-  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
-    if (std::is_same_v<T, double> || most_covers(plan.forward) > kLongestChain)
-      gather(RowGather<T, double>(gather_of<T, double>(plan, a)), plan.compulsory_bytes());
-    else
-      gather(RowGather<T, Acc<T>>(gather_of<T, Acc<T>>(plan, a)), plan.compulsory_bytes());
-  });
+  visit(plan.forward.dtype, FloatTypes{},
+        [&]<class T>() { gather(average_elements<T>(), plan, a); });
 }
 
 constexpr Predicate<PoolGradPlan> kNarrow{"elements have at most 32 bits", is_narrow};
@@ -81,13 +91,18 @@ constexpr Path<PoolGradPlan> kPaths[] = {
       {"windows of two columns cover packed planes without gaps or overlap", has_pairs}},
      pairs},
     {"pool_grad/average_rows", {kNarrow, kShort, kRows}, rows},
+    {"pool_grad/average_thirds",
+     {kNarrow,
+      {"windows are 3 x 3, two apart, on packed planes, and begin at most one element before them",
+       has_thirds}},
+     thirds},
+    {"pool_grad/average_side_by_side",
+     {kShort, {"8 planes or more lie side by side in the result", has_neighbours}},
+     side_by_side},
     {"pool_grad/average_blocks",
      {kShort,
       {"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
      blocks},
-    {"pool_grad/average_side_by_side",
-     {kShort, {"8 planes or more lie side by side", has_neighbours}},
-     side_by_side},
     {"pool_grad/average_gather", {}, one_by_one},
 };
 

@@ -292,9 +292,8 @@ class AverageRows {
   }
 
   void hand_out_pairs(const Scratch& s, const Sum* line, int64_t i, int64_t end, T* to) const {
-    const auto half = (ascending<IntegerLike<Sum>>(std::make_integer_sequence<int, int(kStep)>{}) +
-                       IntegerLike<Sum>((s.first + x_.start) % 2)) >>
-                      1;
+    const auto half =
+        (ascending<IntegerLike<Sum>>() + IntegerLike<Sum>((s.first + x_.start) % 2)) >> 1;
     for (; i < end; i += kStep, to += kStep)
       store_floats(to, shuffled(load_vector<Sums>(line + i / 2), half));
   }

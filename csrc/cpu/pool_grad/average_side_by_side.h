@@ -1,56 +1,192 @@
-// Gradient of average pooling for planes that lie side by side: an element of each at once.
+// Gradient of average pooling for planes that lie side by side: an element of each at once, which
+// joins the windows over it where their gradients stand.
 #pragma once
 
-#include "cpu/pool_grad/average_gather.h"
+#include <vector>
+
+#include "cpu/memory/line_stream.h"
+#include "cpu/pool_grad/blocks.h"
+#include "cpu/simd/lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// One element of many neighbouring planes.
-template <class T, class Sum>
-class LaneGather : AverageGather<T, Sum> {
-  using Base = AverageGather<T, Sum>;
-  using Base::f, Base::grad, Base::plan, Base::result;
+template <class T>
+class AverageSideBySide {
+  using Sum = Acc<T>;
+  using Sums = Vector<Sum>;
+  static constexpr int64_t kStep = kLanes<Sum>;
+  static constexpr int64_t kMostLanes = LineStream::kShort / int64_t(sizeof(T));
+  static constexpr int64_t kPixels = 256;  // of a task
 
  public:
-  explicit LaneGather(const Base& base) : Base(base) {}
+  AverageSideBySide(const PoolGradPlan& plan, const void* grad, void* result)
+      : plan_(plan),
+        f_(plan.forward),
+        x_(f_.axis[2]),
+        grad_(static_cast<const T*>(grad)),
+        result_(static_cast<T*>(result)),
+        divides_(BlockShape::taps_of_phase(f_) == 1),
+        is_streamed_(is_streamed(f_.batch[0] * f_.batch[1] * f_.axis[0].in * f_.axis[1].in * x_.in *
+                                 int64_t(sizeof(T)))) {}
 
-  TaskSpace tasks() const {
-    TaskSpace space = plane_tasks(plan, true, kGatherLanes);
-    for (int i = 0; i < 3; ++i)
-      space.dim[kSpaceDim + i] = {f.axis[i].in, plan.result.space[i], 0, 0, 0};
-    return space;
-  }
-
-  /// Columns of windows one after the other, the rows of each joined first: the order of RowGather,
-  /// as where planes lie is not to change their bits.
-  void operator()(const Task& task) const {
-    Sum sums[kGatherLanes], column[kGatherLanes];
-    for (int64_t i = 0; i < task.n; ++i) sums[i] = 0;
-    const Covers above = covers_of(f.axis[0], task.space(0));
-    const Covers rows = covers_of(f.axis[1], task.space(1));
-    const Covers columns = covers_of(f.axis[2], task.space(2));
-    Pace pace;
-    for (int64_t c = columns.first; c <= columns.last; c += columns.step) {
-      const Sum width = Sum(counted_at(f, 2, c));
-      for (int64_t i = 0; i < task.n; ++i) column[i] = 0;
-      for (int64_t a = above.first; a <= above.last; a += above.step)
-        for (int64_t b = rows.first; b <= rows.last; b += rows.step, pace.add(task.n)) {
-          const Sum count = Sum(counted_at(f, 0, a) * counted_at(f, 1, b));
-          const T* src = grad + task.y + a * f.y.space[0] + b * f.y.space[1] + c * f.y.space[2];
-          add(src, count * width, task.n, column);
-        }
-      for (int64_t i = 0; i < task.n; ++i) sums[i] += column[i];
-    }
-    store_sums<T>(result + task.x, plan.result.batch[1], sums, task.n);
+  void run() const {
+    TaskSpace space = plane_tasks(plan_, true, kMostLanes);
+    for (int i = 0; i < 2; ++i)
+      space.dim[kSpaceDim + i] = {f_.axis[i].in, plan_.result.space[i], 0, 0, 0};
+    space.dim[kSpaceDim + 2].size = (x_.in + kPixels - 1) / kPixels;
+    parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      Scratch s;
+      for_tasks(space, begin, end, [&](const Task& task, int64_t) { row(task, s); });
+    });
   }
 
  private:
-  void add(const T* src, Sum divisor, int64_t n, Sum* __restrict sums) const {
-    Acc<T> room[kGatherLanes];
-    load_grads<T>(room, src, f.y.batch[1], n);
-    for (int64_t i = 0; i < n; ++i) sums[i] += Sum(room[i]) / divisor;
+  /// Windows over an element: columns of them, of as many rows each.
+  struct Terms {
+    std::vector<const T*> grad;
+    std::vector<Sum> factor;
+    int64_t rows = 0, columns = 0;
+  };
+
+  /// A row of windows: its offset in the gradients, and how many rows of a window count.
+  struct WindowRow {
+    int64_t offset, counted;
+  };
+
+  struct Scratch {
+    int64_t piece = -1, first_window = 0;
+    std::vector<Covers> columns;   // of windows, over each element of the piece
+    std::vector<int64_t> counted;  // by columns of windows, from first_window on
+    std::vector<WindowRow> rows;
+    Terms terms;
+    LineStream out;
+  };
+
+  /// Divisions take longer than an element of few planes: rows have their pieces in common.
+  void prepare(int64_t piece, Scratch& s) const {
+    const int64_t from = piece * kPixels, to = std::min(from + kPixels, x_.in);
+    const Reach reach = reach_of(x_, from, to - 1);
+    s.piece = piece;
+    s.first_window = reach.first;
+    s.columns.clear();
+    for (int64_t i = from; i < to; ++i) s.columns.push_back(covers_of(x_, i));
+    s.counted.clear();
+    for (int64_t o = reach.first; o <= reach.last; ++o) s.counted.push_back(counted_at(f_, 2, o));
   }
+
+  void find_rows(const Task& task, Scratch& s) const {
+    s.rows.clear();
+    const Covers above = covers_of(f_.axis[0], task.space(0));
+    const Covers rows = covers_of(f_.axis[1], task.space(1));
+    for (int64_t a = above.first; a <= above.last; a += above.step)
+      for (int64_t b = rows.first; b <= rows.last; b += rows.step)
+        s.rows.push_back(
+            {a * f_.y.space[0] + b * f_.y.space[1], counted_at(f_, 0, a) * counted_at(f_, 1, b)});
+  }
+
+  void row(const Task& task, Scratch& s) const {
+    if (task.space(2) != s.piece) prepare(task.space(2), s);
+    find_rows(task, s);
+    const int64_t step = plan_.result.space[2], bytes = task.n * int64_t(sizeof(T));
+    T* dst = result_ + task.x + task.space(2) * kPixels * step;
+    Pace pace;
+    for (const Covers& columns : s.columns) {
+      find_terms(task, columns, s);
+      pace.add(task.n * (1 + int64_t(s.terms.grad.size())));
+      if (is_streamed_) {
+        s.out.seek(dst);
+        hand_out(s.terms, task.n, reinterpret_cast<T*>(s.out.reserve()));
+        s.out.commit(bytes);
+      } else {
+        hand_out(s.terms, task.n, dst);
+      }
+      dst += step;
+    }
+  }
+
+  /// A gradient that goes to one window's elements alone is divided. Where windows overlap it is
+  /// multiplied by the reciprocal, which is as good once there is a sum to round.
+  void find_terms(const Task& task, const Covers& columns, Scratch& s) const {
+    Terms& t = s.terms;
+    t.grad.clear();
+    t.factor.clear();
+    t.rows = int64_t(s.rows.size());
+    t.columns = 0;
+    for (int64_t c = columns.first; c <= columns.last; c += columns.step, ++t.columns)
+      for (const WindowRow& row : s.rows) {
+        const Sum divisor = Sum(row.counted * s.counted[size_t(c - s.first_window)]);
+        t.grad.push_back(grad_ + task.y + row.offset + c * f_.y.space[2]);
+        t.factor.push_back(divides_ ? divisor : 1 / divisor);
+      }
+  }
+
+  void hand_out(const Terms& t, int64_t n, T* to) const {
+    if (t.grad.empty()) return void(std::fill_n(to, n, T{}));
+    if (f_.y.batch[1] != 1 || n < kStep) return join_each(t, n, to);
+    if (divides_) return join<1, 1, true>(t, n, to);
+    if (t.grad.size() == 1) return join<1, 1>(t, n, to);
+    if (t.grad.size() == 2) return join<2, 1>(t, n, to);
+    if (t.rows == 2 && t.columns == 2) return join<2, 2>(t, n, to);
+    join<0, 0>(t, n, to);
+  }
+
+  /// The rows of each column first. kRows and kColumns are their numbers, or 0 for any; the last
+  /// vector may overlap the one before.
+  template <int kRows, int kColumns, bool kDivides = false>
+  [[gnu::noinline]] static void join(const Terms& t, int64_t n, T* to) {
+    const T* grad[kRows ? kRows * kColumns : 1];
+    Sum factor[kRows ? kRows * kColumns : 1];
+    for (int k = 0; k < kRows * kColumns; ++k) {
+      grad[k] = t.grad[size_t(k)];
+      factor[k] = t.factor[size_t(k)];
+    }
+    const T* const* const from = kRows ? grad : t.grad.data();
+    const Sum* const by = kRows ? factor : t.factor.data();
+    const int64_t rows = kRows ? kRows : t.rows, columns = kColumns ? kColumns : t.columns;
+    for (int64_t i = 0; i < n; i += kStep) {
+      i = std::min(i, n - kStep);
+      Sums sum{};
+      for (int64_t k = 0, c = 0; c < columns; ++c) {
+        Sums column{};
+        for (int64_t r = 0; r < rows; ++r, ++k) {
+          const auto g = load_floats(from[k] + i);
+          column = joined(column, kDivides ? g / by[k] : g * by[k], r == 0);
+        }
+        sum = joined(sum, column, c == 0);
+      }
+      store_floats(to + i, sum);
+    }
+  }
+
+  /// The same one by one, of planes that are few, or apart in the gradients.
+  [[gnu::noinline]] void join_each(const Terms& t, int64_t n, T* to) const {
+    for (int64_t i = 0; i < n; ++i) {
+      Sum sum = 0;
+      for (int64_t k = 0, c = 0; c < t.columns; ++c) {
+        Sum column = 0;
+        for (int64_t r = 0; r < t.rows; ++r, ++k) {
+          const Sum g = Sum(load_as_acc(t.grad[size_t(k)][i * f_.y.batch[1]]));
+          const Sum by = t.factor[size_t(k)];
+          column = joined(column, divides_ ? g / by : g * by, r == 0);
+        }
+        sum = joined(sum, column, c == 0);
+      }
+      to[i] = store_as<T>(sum);
+    }
+  }
+
+  template <class V>
+  static V joined(const V& sum, const V& more, bool is_first) {
+    return is_first ? more : sum + more;
+  }
+
+  const PoolGradPlan& plan_;
+  const PoolPlan& f_;
+  const PoolAxis& x_;
+  const T* const grad_;
+  T* const result_;
+  const bool divides_, is_streamed_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Blocks of a pooling gradient: a part of a plane, or of neighbouring planes, in lines that let
-// every element of one phase be computed alike.
+// Blocks of a pooling gradient: a part of a plane, in lines that let every element of one phase be
+// computed alike.
 #pragma once
 
 #include <memory>
@@ -76,16 +76,13 @@ struct BlockTap {
 };
 
 struct BlockShape {
-  /// Elements of all phases in a block, of one plane and of neighbouring ones: what is made of them
-  /// stays in the second cache.
-  static constexpr int64_t kElements = 8192, kLaneElements = 24576;
+  /// Elements of all phases in a block: what is made of them stays in the second cache.
+  static constexpr int64_t kElements = 8192;
   static constexpr int64_t kMostTaps = 128, kMostCovers = 32, kMostPhases = 64;
 
   const PoolGradPlan& plan;
   const PoolPlan& f;
   BlockAxis axis[3];
-  bool side_by_side;             // neighbouring planes are the fastest dimension of the result
-  int64_t lanes;                 // neighbouring planes in a block
   int64_t pitch[3], phase_size;  // distance of neighbouring cells; elements of one phase
   int64_t phases, taps, covers;  // covers: windows over one element, at most
   BlockTap tap[kMostTaps];
@@ -115,22 +112,19 @@ struct BlockShape {
   explicit BlockShape(const PoolGradPlan& p)
       : plan(p),
         f(p.forward),
-        axis{BlockAxis(f.axis[0]), BlockAxis(f.axis[1]), BlockAxis(f.axis[2])},
-        side_by_side(has_lanes(p)),
-        lanes(1) {
+        axis{BlockAxis(f.axis[0]), BlockAxis(f.axis[1]), BlockAxis(f.axis[2])} {
     phases = f.axis[0].stride * f.axis[1].stride * f.axis[2].stride;
     covers = taps_of_phase(f);
-    if (side_by_side) choose_lanes();
     cut_axes();
-    pitch[2] = lanes;
-    pitch[1] = axis[2].size() * pitch[2];
+    pitch[2] = 1;
+    pitch[1] = axis[2].size();
     pitch[0] = axis[1].size() * pitch[1];
     phase_size = axis[0].size() * pitch[0];
     place_taps();
   }
 
   TaskSpace tasks() const {
-    TaskSpace space = plane_tasks(plan, side_by_side, lanes);
+    TaskSpace space = plane_tasks(plan, false, 1);
     for (int i = 0; i < 3; ++i) space.dim[kSpaceDim + i].size = axis[i].blocks;
     return space;
   }
@@ -139,22 +133,15 @@ struct BlockShape {
   int64_t extent(const BlockCells* c, bool with_reach) const {
     int64_t last = 0;
     for (int i = 0; i < 3; ++i) last += (c[i].count + (with_reach ? c[i].reach : 0) - 1) * pitch[i];
-    return last + lanes;
+    return last + 1;
   }
 
  private:
-  /// Overlapping windows are for blocks of many cells, others for long runs of memory.
-  void choose_lanes() {
-    const int64_t reach = axis[0].reach + axis[1].reach + axis[2].reach;
-    const int64_t most = reach > 0 ? 32 : 512, chunks = (f.batch[1] + most - 1) / most;
-    lanes = ((f.batch[1] + chunks - 1) / chunks + 15) / 16 * 16;
-  }
-
   /// Whole rows where they leave room for some more rows that windows reach into, then as many rows
   /// and slices as fit.
   void cut_axes() {
     constexpr int64_t kFewest[2] = {2, 8};
-    int64_t room = (side_by_side ? kLaneElements : kElements) / lanes;
+    int64_t room = kElements;
     for (int i = 2; i >= 0; --i) {
       const int64_t s = f.axis[i].stride;
       int64_t others = 1;
@@ -217,7 +204,7 @@ class BlockIo {
   void fill_windows(const Cells& cells, Sum* lines, const Fill& fill) const {
     const BlockCells* c = cells.axis;
     const Span all[3] = {c[0].windows(), c[1].windows(), c[2].windows()};
-    const int64_t length = (c[2].count + c[2].reach) * shape_.lanes;
+    const int64_t length = c[2].count + c[2].reach;
     for (int64_t z = 0; z < c[0].count + c[0].reach; ++z)
       for (int64_t y = 0; y < c[1].count + c[1].reach; ++y) {
         Sum* const line = lines + z * shape_.pitch[0] + y * shape_.pitch[1];
@@ -242,7 +229,7 @@ class BlockIo {
                   i / sz * shape_.pitch[0] + j / sy * shape_.pitch[1];
         for (int64_t p = 0; p < sx; ++p, line += shape_.phase_size) {
           const Span span = exists ? c[2].elements(p) : Span{0, 0};
-          clear(line, empty, (c[2].count + 2 * c[2].reach) * shape_.lanes, span);
+          clear(line, empty, c[2].count + 2 * c[2].reach, span);
           if (span.from < span.to) fill(line, span, z, y, c[2].position(span.from, p));
         }
       }
@@ -253,18 +240,11 @@ class BlockIo {
     load_grads<T>(line, src, step, n);
   }
 
-  /// Calls load(line, src, step, n, i) for the runs of neighbours that the windows of `span` in row
-  /// (a, b) have in memory, the first of them window i of the line.
-  template <class Load>
-  void load_windows(const Task& task, const Cells& cells, Span span, int64_t a, int64_t b,
-                    Sum* line, const Load& load) const {
+  /// Where the gradients of the windows of `span` in row (a, b) begin.
+  const T* grads_of(const Task& task, const Cells& cells, Span span, int64_t a, int64_t b) const {
     const PoolStrides& g = f_.y;
-    const T* src = grad_ + task.y + a * g.space[0] + b * g.space[1] +
-                   cells.axis[2].window(span.from) * g.space[2];
-    const int64_t n = span.to - span.from, lanes = shape_.lanes;
-    if (!shape_.side_by_side) return load(line + span.from, src, g.space[2], n, span.from);
-    for (int64_t i = 0; i < n; ++i)
-      load(line + (span.from + i) * lanes, src + i * g.space[2], g.batch[1], task.n, span.from + i);
+    return grad_ + task.y + a * g.space[0] + b * g.space[1] +
+           cells.axis[2].window(span.from) * g.space[2];
   }
 
   /// Writes the block's elements, those of phase p from phase[p] on, where cell (0, 0, 0) of the
@@ -282,10 +262,7 @@ class BlockIo {
         const Sum* const* row = phase + (at_z % sz * sy + at_y % sy) * f_.axis[2].stride;
         T* const dst = result_ + task.x + a * r.space[0] + b * r.space[1] + x.from * r.space[2];
         const int64_t first = x.from + f_.axis[2].start - c[2].first * f_.axis[2].stride;
-        if (shape_.side_by_side)
-          emit_lanes(task, row, line, first, x.to - x.from, dst, out);
-        else
-          emit_row(row, line, first, x.to - x.from, dst, out);
+        emit_row(row, line, first, x.to - x.from, dst, out);
       }
   }
 
@@ -293,10 +270,9 @@ class BlockIo {
   static bool is_in(int64_t i, Span s) { return i >= s.from && i < s.to; }
 
   template <class K>
-  void clear(K* line, K value, int64_t length, Span span) const {
-    const int64_t from = span.from * shape_.lanes, to = span.to * shape_.lanes;
-    for (int64_t i = 0; i < from; ++i) line[i] = value;
-    for (int64_t i = to; i < length; ++i) line[i] = value;
+  static void clear(K* line, K value, int64_t length, Span span) {
+    std::fill(line, line + span.from, value);
+    std::fill(line + span.to, line + length, value);
   }
 
   static void store_sums(T* dst, int64_t step, const Sum* line, int64_t n) {
@@ -358,30 +334,6 @@ class BlockIo {
       i += 2 * pairs;
     }
     for (; i < n; ++i) joined[i] = one(first + i);
-  }
-
-  /// n pixels of task.n neighbouring planes each.
-  void emit_lanes(const Task& task, const Sum* const* row, int64_t line, int64_t first, int64_t n,
-                  T* dst, LineStream& out) const {
-    const int64_t s = f_.axis[2].stride, step = shape_.plan.result.space[2];
-    for (int64_t i = 0; i < n; ++i, dst += step) {
-      const Sum* src = row[(first + i) % s] + line + (first + i) / s * shape_.lanes;
-      if (!is_streamed_) {
-        store_sums(dst, 1, src, task.n);
-        continue;
-      }
-      out.seek(dst);
-      if constexpr (std::is_same_v<T, Sum>) {
-        out.copy(src, task.n * int64_t(sizeof(T)));
-        continue;
-      }
-      constexpr int64_t kMost = LineStream::kShort / int64_t(sizeof(T));
-      for (int64_t j = 0; j < task.n; j += kMost) {
-        const int64_t m = std::min(kMost, task.n - j);
-        store_sums(reinterpret_cast<T*>(out.reserve()), 1, src + j, m);
-        out.commit(m * int64_t(sizeof(T)));
-      }
-    }
   }
 
  protected:

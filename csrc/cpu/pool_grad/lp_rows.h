@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/pool_grad/lp_vectors.h"
+#include "cpu/pool_grad/neighbours.h"
 #include "cpu/threads/arena.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -105,7 +106,7 @@ class LpRows : LpArrays<T> {
     if (w_.stride == 2) {
       const int64_t first = cut.offset % 2;
       return interleave(s.sums + begin_of(cut, first).at, s.sums + begin_of(cut, 1 - first).at, n,
-                        s.line, std::make_index_sequence<size_t(kStep)>{});
+                        s.line);
     }
     for (int64_t phase = 0; phase < w_.stride; ++phase) {
       const PhaseBegin begin = begin_of(cut, phase);
@@ -114,15 +115,9 @@ class LpRows : LpArrays<T> {
     }
   }
 
-  template <size_t... i>
-  static void interleave(const V* a, const V* b, int64_t n, V* to, std::index_sequence<i...>) {
-    constexpr int kHalf = int(kStep / 2), kOther = int(kStep);
-    for (int64_t at = 0; at < n; at += 2 * kStep, a += kStep, b += kStep) {
-      const auto x = load_vector<Vector<V>>(a), y = load_vector<Vector<V>>(b);
-      store_vector(to + at, __builtin_shufflevector(x, y, (int(i) / 2 + int(i) % 2 * kOther)...));
-      store_vector(to + at + kStep,
-                   __builtin_shufflevector(x, y, (kHalf + int(i) / 2 + int(i) % 2 * kOther)...));
-    }
+  static void interleave(const V* a, const V* b, int64_t n, V* to) {
+    for (int64_t at = 0; at < n; at += 2 * kStep, a += kStep, b += kStep)
+      store_pairs(to + at, load_vector<Vector<V>>(a), load_vector<Vector<V>>(b));
   }
 
   /// One row of windows. Backwards through the taps, so that every element adds up its windows in

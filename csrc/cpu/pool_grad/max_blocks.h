@@ -113,16 +113,14 @@ class MaxBlocks : BlockIo<T, Acc<T>> {
           prefetch(x + z * f_.x.space[0] +
                        (y + cells.axis[1].count * f_.axis[1].stride) * f_.x.space[1] +
                        c * f_.x.space[2],
-                   c, span, task.n);
-          load_keys(x + z * f_.x.space[0] + y * f_.x.space[1] + c * f_.x.space[2], line, span,
-                    task.n);
+                   c, span);
+          load_run(line + span.from, x + z * f_.x.space[0] + y * f_.x.space[1] + c * f_.x.space[2],
+                   f_.x.space[2] * f_.axis[2].stride, span.to - span.from);
         });
     search(cells, scratch);
     this->fill_windows(cells, scratch.grads, [&](Sum* line, Span span, int64_t a, int64_t b) {
-      this->load_windows(task, cells, span, a, b, line,
-                         [](Sum* to, const T* src, int64_t step, int64_t n, int64_t) {
-                           Base::load_sums(to, src, step, n);
-                         });
+      Base::load_sums(line + span.from, this->grads_of(task, cells, span, a, b), f_.y.space[2],
+                      span.to - span.from);
     });
     const Sum* phase[BlockShape::kMostPhases];
     for (int p = 0; p < shape_.phases; ++p) {
@@ -133,29 +131,14 @@ class MaxBlocks : BlockIo<T, Acc<T>> {
     this->emit(task, cells, phase, out);
   }
 
-  /// Rows of the next block, which follow in memory.
-  void prefetch(const T* x, int64_t c, Span span, int64_t lanes) const {
-    if (c != 0) return;  // once for all phases
+  /// A row of the next block, which follows in memory; once for all phases.
+  void prefetch(const T* x, int64_t c, Span span) const {
+    if (c != 0 || f_.x.space[2] != 1) return;
     const int64_t n = (span.to - span.from) * f_.axis[2].stride;
     const char* src = reinterpret_cast<const char*>(x);
-    if (!shape_.side_by_side) {
-      if (f_.x.space[2] != 1) return;
-      for (int64_t i = 0; i < n * int64_t(sizeof(T)); i += 64) __builtin_prefetch(src + i, 0, 2);
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < lanes * int64_t(sizeof(T)); j += 64)
-        __builtin_prefetch(src + i * f_.x.space[2] * int64_t(sizeof(T)) + j, 0, 2);
+    for (int64_t i = 0; i < n * int64_t(sizeof(T)); i += 64) __builtin_prefetch(src + i, 0, 2);
   }
 
-  void load_keys(const T* x, K* line, Span span, int64_t lanes) const {
-    const int64_t step = f_.x.space[2] * f_.axis[2].stride, n = span.to - span.from;
-    if (!shape_.side_by_side) {
-      return load_run(line + span.from, x, step, n);
-    }
-    for (int64_t i = 0; i < n; ++i)
-      load_run(line + (span.from + i) * shape_.lanes, x + i * step, f_.x.batch[1], lanes);
-  }
   [[gnu::noinline]] static void load_run(K* __restrict keys, const T* __restrict x, int64_t step,
                                          int64_t n) {
     if (step == 1)

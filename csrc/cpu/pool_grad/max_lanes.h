@@ -54,9 +54,15 @@ template <class T>
   });
 }
 
+/// Gradients of planes that are `plane` elements apart.
 template <class T>
-[[gnu::noinline]] void load_lane_grads(Pixels<const T> grad, int64_t lanes, int64_t ahead,
-                                       Acc<T>* to, int64_t pitch) {
+[[gnu::noinline]] void load_lane_grads(Pixels<const T> grad, int64_t lanes, int64_t plane,
+                                       int64_t ahead, Acc<T>* to, int64_t pitch) {
+  if (plane != 1) {
+    for (int64_t c = 0; c < grad.count; ++c)
+      load_grads<T>(to + c * pitch, grad.at + c * grad.step, plane, lanes);
+    return;
+  }
   for_lanes<kLanes<Acc<T>>>(grad, lanes, to, pitch, [&](const T* from, Acc<T>* sum) {
     const char* const next = reinterpret_cast<const char*>(from) + ahead * int64_t(sizeof(T));
     __builtin_prefetch(next, 0, 2);

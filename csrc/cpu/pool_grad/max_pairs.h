@@ -26,12 +26,6 @@ struct PairWindows {
   const T* grad;
 };
 
-template <int kHalf, class V, size_t... i>
-V interleaved(const V& a, const V& b, std::index_sequence<i...>) {
-  constexpr int kCount = int(sizeof...(i));
-  return __builtin_shufflevector(a, b, (kHalf * kCount / 2 + int(i) / 2 + int(i) % 2 * kCount)...);
-}
-
 /// Gradients as they are after a sum that begins with 0: no negative zero, and quiet NaNs.
 template <class T>
 Vector<PairLane<T>> summed(const Vector<PairLane<T>>& grad) {

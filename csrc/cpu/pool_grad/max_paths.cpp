@@ -13,7 +13,7 @@ namespace {
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
 bool has_pairs(const PoolGradPlan& plan, const Machine&) { return MaxPairs<float>::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
-  return has_lanes(plan) && plan.forward.x.batch[1] == 1 && plan.forward.y.batch[1] == 1;
+  return has_lanes(plan) && plan.forward.x.batch[1] == 1;
 }
 bool are_windows_small(const PoolGradPlan& plan, const Machine&) { return LaneShape::fits(plan); }
 bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
@@ -64,7 +64,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        has_pairs}},
      pairs},
     {"pool_grad/max_side_by_side",
-     {{"8 planes or more lie side by side in all tensors", has_neighbours},
+     {{"8 planes or more lie side by side in x and the result", has_neighbours},
       {"windows have few taps, at most 64 from the first to the last along an axis, and no element "
        "has many of them",
        are_windows_small}},

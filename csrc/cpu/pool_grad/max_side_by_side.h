@@ -205,8 +205,8 @@ class MaxLanes {
         LaneWindows<T>{taps, count, x.stride * s_.pitch, n, s_.pitch, room.winners + at + ahead});
     const T* const grad =
         grad_ + b.task.y + o * f_.y.space[0] + p * f_.y.space[1] + b.over[2].first * f_.y.space[2];
-    load_lane_grads<T>({grad, f_.y.space[2], n}, b.task.n, f_.y.space[1], room.grads + at + ahead,
-                       s_.pitch);
+    load_lane_grads<T>({grad, f_.y.space[2], n}, b.task.n, f_.y.batch[1], f_.y.space[1],
+                       room.grads + at + ahead, s_.pitch);
     return std::max(loaded, end);
   }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/pool_grad/covers.h"
-#include "cpu/simd/lanes.h"
+#include "cpu/pool_grad/neighbours.h"
 #include "cpu/simd/native.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -16,9 +16,6 @@ using RowKey = IntegerLike<T>;
 using RowSums = Vector<float>;
 using RowTaps = Vector<int32_t>;
 constexpr int64_t kRowLanes = kLanes<float>;
-
-template <class V>
-constexpr auto kLanesOf = std::make_index_sequence<sizeof(V) / sizeof(V{}[0])>{};
 
 /// What is joined in front of the first real tap, and behind the last one: no key loses to the
 /// former or to the latter. Floats give way to a NaN in front of them, see Winners.
@@ -118,12 +115,6 @@ struct Winners {
   }
 };
 
-/// The lanes one before those of `now`.
-template <class V>
-V one_before(const V& before, const V& now) {
-  return pick<int(sizeof(V) / sizeof(V{}[0])) - 1, 1>(before, now, kLanesOf<V>);
-}
-
 /// Numbers of taps in all lanes, for as long as rows of windows follow each other.
 template <class A>
 struct TapNumbers {
@@ -170,14 +161,6 @@ inline void add_won(RowSums& sum, const RowTaps& tap, const RowTaps& number, con
   sum = tap == number ? sum + grad : sum;
 }
 
-template <class T, size_t... i>
-void store_pairs(T* dst, const RowSums& a, const RowSums& b, std::index_sequence<i...>) {
-  constexpr int kHalf = int(kRowLanes / 2), kOther = int(kRowLanes);
-  store_floats(dst, __builtin_shufflevector(a, b, (int(i) / 2 + int(i) % 2 * kOther)...));
-  store_floats(dst + kRowLanes,
-               __builtin_shufflevector(a, b, (kHalf + int(i) / 2 + int(i) % 2 * kOther)...));
-}
-
 /// Vectors of windows, to the left of those that come next.
 struct WindowsBefore {
   RowTaps tap = {}, above = {};
@@ -202,12 +185,12 @@ template <class T, class K>
   add_won(ends, above_left, number.of[8], load_vector<RowSums>(w.grad_above + i - 1));
   add_won(middle, right, number.of[1], grad);
   add_won(middle, above, number.of[7], grad_above);
-  store_pairs(w.dst[0] + 2 * i, ends, middle, kLanesOf<RowSums>);
+  store_pairs(w.dst[0] + 2 * i, ends, middle);
   ends = middle = RowSums{};
   add_won(ends, right, number.of[3], grad);
   add_won(ends, left, number.of[5], grad_left);
   add_won(middle, right, number.of[4], grad);
-  store_pairs(w.dst[1] + 2 * i, ends, middle, kLanesOf<RowSums>);
+  store_pairs(w.dst[1] + 2 * i, ends, middle);
   before.tap = right;
   before.above = above;
 }
