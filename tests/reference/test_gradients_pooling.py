@@ -189,7 +189,8 @@ X, GRAD = harness.data((2, 3, 6, 7), "float16", 1), harness.data((2, 3, 5, 6), "
 REFUSED = [
     (TypeError, "InputTensor", {"x": X.tolist()}),
     (TypeError, "InputTensor.DataType is int32", {"x": X.astype("i4")}),
-    (ValueError, "InputTensor.DimensionCount is 2", {"x": X[0, 0], "grad": GRAD[0, 0]}),
+    (ValueError, "InputTensor.DimensionCount is 2; it must be 3, 4 or 5",
+     {"x": X[0, 0], "grad": GRAD[0, 0]}),
     (ValueError, "InputTensor.DimensionCount is 6", {"x": X[None, None], "grad": GRAD[None, None]}),
     (ValueError, "InputGradientTensor.DimensionCount is 3", {"grad": GRAD[0]}),
     (TypeError, "InputGradientTensor.DataType is float32", {"grad": GRAD.astype("f4")}),

@@ -24,6 +24,10 @@ def x(*shape: int, asks: bool = True) -> Any:
 
 VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "rank": (lambda: ct.max_pooling(x(2, 3), 2), "max_pooling: InputTensor.DimensionCount is 2"),
+    "rank without axes": (
+        lambda: ct.lp_pooling_grad(x(2, 3), x(2, 3), x(2, 3), 2),
+        "lp_pooling_grad: InputTensor.DimensionCount is 2; it must be 3, 4 or 5",
+    ),
     "window": (lambda: ct.lp_pooling(x(), 0), "lp_pooling: WindowSize[0] is 0; it must be between"),
     "entries": (lambda: ct.max_pooling(x(), (1, 2, 3)), "max_pooling: WindowSize has 3 entries"),
     "extent": (lambda: ct.average_pooling(x(), 6), "average_pooling: WindowSize[0] is 6 with"),

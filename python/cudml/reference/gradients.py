@@ -198,6 +198,8 @@ def lp_pooling_grad(
     floating(op, "InputTensor", x)
     floating(op, "InputGradientTensor", grad)
     same_type(op, "InputGradientTensor", grad, x)
+    text = f"{op}: InputTensor.DimensionCount is {x.ndim}; it must be 3, 4 or 5"
+    require(3 <= x.ndim <= 5, text)
     fields = (window_size, strides, start_padding, end_padding, dilations, None)
     windows = fitted(op, x.shape, grad, *fields)
     floating(op, "OutputTensor", y)

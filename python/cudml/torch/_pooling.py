@@ -262,6 +262,8 @@ def lp_pooling_grad(
         return cudml.lp_pooling_grad(x, y, grad, *geometry, p=p)
     op = "lp_pooling_grad"
     check_tensors(op, x=x, y=y, grad=grad)
+    if not 3 <= x.dim() <= 5:  # there is no `axes` to name others by
+        raise ValueError(f"{op}: InputTensor.DimensionCount is {x.dim()}; it must be 3, 4 or 5")
     windows = Windows.of(op, x.dim(), None, *geometry)
     same_rank(op, "y", y, x.dim())
     same_rank(op, "grad", grad, x.dim())
