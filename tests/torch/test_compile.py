@@ -156,6 +156,27 @@ def test_only_int64_indices_are_compiled() -> None:
     assert call(x)[1].dtype == torch.uint32
 
 
+@pytest.mark.filterwarnings("ignore:Error detected in")  # with where the call was
+def test_statistics_that_a_program_returns() -> None:
+    """Constants to it: the bits of the eager call where they are detached, else an error."""
+
+    def normalized(x: Any, *, is_detached: bool) -> Any:
+        y, *stored = ct.mean_variance_normalization(x, axes=(0, 2), return_statistics=True)
+        return (y, *(t.detach() for t in stored)) if is_detached else (y, *stored)
+
+    compiled = torch.compile(normalized, fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 3, 7, requires_grad=True)
+    got, want = (f(x, is_detached=True) for f in (compiled, normalized))
+    assert ts.equal(got[0], want[0])  # the statistics are those of a pass of their own
+    assert all(torch.allclose(*pair, rtol=1e-6) for pair in zip(got[1:], want[1:], strict=True))
+    assert got[0].requires_grad and not any(t.requires_grad for t in got[1:])
+    gradients = [torch.autograd.grad(y[0].pow(3).sum(), x)[0] for y in (got, want)]
+    assert ts.equal(*gradients)
+    words = "normalization_statistics: not differentiable; .* must return their detach"
+    with pytest.raises(Exception, match=words):
+        compiled(x, is_detached=False)
+
+
 def test_a_second_order_of_compiled_gradients() -> None:
     def penalty(x: Any) -> Any:
         (dx,) = torch.autograd.grad(ct.average_pooling(x, 2).square().sum(), x, create_graph=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cudml.torch._activations import needs_value
-from cudml.torch._dispatch import call
+from cudml.torch._dispatch import call, is_traced
 from cudml.torch._schemas import library
 
 _NONE = (None,)
@@ -164,6 +164,14 @@ def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
     return backward
 
 
+def _no_gradient_of_statistics(ctx: Any, *grads: Any) -> NoReturn:
+    """A program that is compiled goes back through whatever it returns, asked for or not."""
+    text = "cudml::normalization_statistics: not differentiable; use mean_variance_normalization"
+    if is_traced():
+        text += "; a compiled program that returns statistics must return their detach()"
+    raise RuntimeError(text)
+
+
 _FORMULAS: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
     "max_pooling": (_max_pooling, _save_max_pooling),
     "max_pooling_with_indices": (_max_pooling, _save_max_pooling),
@@ -176,6 +184,7 @@ _FORMULAS: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
     "mean_variance_normalization": (_normalization, _save_normalization),
     "normalize": (_normalize, _save_normalize),
     "max_unpooling": (_max_unpooling, _save_max_unpooling),
+    "normalization_statistics": (_no_gradient_of_statistics, _saves_nothing),
 }
 _ONCE = (
     "lp_pooling_grad",
@@ -187,11 +196,8 @@ _ONCE = (
 
 def _every_formula() -> dict[str, tuple[Callable[..., Any], Callable[..., None]]]:
     """Every operator has one, be it one that refuses: without any, gradients go missing."""
-    refused = dict.fromkeys(_ONCE, "differentiable once only")
-    refused["normalization_statistics"] = "not differentiable; use mean_variance_normalization"
-    return _FORMULAS | {
-        name: (_refusal(name, why), _saves_nothing) for name, why in refused.items()
-    }
+    once = {name: (_refusal(name, "differentiable once only"), _saves_nothing) for name in _ONCE}
+    return _FORMULAS | once
 
 
 FORMULAS = _every_formula()

@@ -42,13 +42,18 @@ def _has_level() -> bool:
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
+def is_traced() -> bool:
+    """Whether what runs becomes part of a program, or something else watches every operator."""
+    return torch.compiler.is_compiling() or bool(_modes()) or _trace() is not None
+
+
 def is_plain(*tensors: Any, may_record: bool = False) -> bool:
     """Whether a call on these is nothing but its result: no trace, no transformation, no gradient,
     unless autograd may record.
 
     What is no tensor is not plain, but for None.
     """
-    if torch.compiler.is_compiling() or _is_transformed() or _modes() or _trace() is not None:
+    if is_traced() or _is_transformed():
         return False
     is_recording = not may_record and torch.is_grad_enabled()
     for t in tensors:

@@ -62,7 +62,7 @@ def mean_variance_normalization(
     """`cudml.mean_variance_normalization` with gradients of x, scale and bias.
 
     Going back through the statistics is an error; where more than autograd watches, as in a
-    compiled program, they cost a pass over x.
+    compiled program, they cost a pass over x. A compiled program returns their `detach()`.
 
     Examples
     --------
