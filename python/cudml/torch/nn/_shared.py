@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules import module as _module
 
 _MARK = "_cudml_is_activated"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -19,6 +19,11 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 def is_observed(module: torch.nn.Module) -> bool:
     """Whether somebody reads, and so may exchange, what goes into a module or comes out."""
     return any(getattr(module, name, None) for name in _HOOKS) or "forward" in module.__dict__
+
+
+def is_every_module_observed() -> bool:
+    """Whether hooks are set on all modules there are."""
+    return any(getattr(_module, f"_global{name}", None) for name in _HOOKS)
 
 
 class SharedActivation(torch.nn.Module):
@@ -44,4 +49,4 @@ def mark(y: Tensor) -> Tensor:
 
 def may_mark(norm: torch.nn.Module, activation: SharedActivation) -> bool:
     """Whether the result of one surely is the argument of the other, mark and all."""
-    return not (is_observed(norm) or is_observed(activation) or _has_any_global_hook())
+    return not (is_observed(norm) or is_observed(activation) or is_every_module_observed())
