@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import cudml.torch  # noqa: E402
-from cudml.torch import convert  # noqa: E402
+from cudml.torch import _fusion, convert  # noqa: E402
 from cudml.torch import nn as ours  # noqa: E402
 from tests.torch.models import MODELS  # noqa: E402
 
@@ -85,6 +85,8 @@ def test_what_the_models_report() -> None:
     assert notes["stages.0.bn1"] == notes["stages.0.bn2"] == "with stages.0.relu, ReLU"
     assert notes["stages.0.bn3"] == notes["stages.0.downsample.1"] == ""  # an addition reads it
     assert notes["avgpool"] == "cudml has no operator for it"
+    (norm,) = (row for row in convert(model("vae")[0]).rows if row.name == "norm_out")
+    assert norm.action == "taken" and norm.note == f"not fused: {by_function('silu')}"
 
 
 def test_the_report_is_a_table() -> None:
@@ -178,7 +180,27 @@ class Branching(nn.Module):
         return self.act(y) if self.training else y
 
 
+class Functional(nn.Module):
+    """An activation that is a function, or none that a normalization has."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.norm, self.function = nn.LayerNorm(4), function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self.norm(x))
+
+
+def by_function(name: str) -> str:
+    return f"forward calls the function {name}; a module in its place would be"
+
+
 @pytest.mark.parametrize("net, note", [
+    (Functional(nn.functional.silu), by_function("silu")),
+    (Functional(nn.functional.leaky_relu), by_function("leaky_relu")),
+    (Functional(torch.relu_), by_function("relu_")),
+    (Functional(torch.tanh), by_function("tanh")),
+    (Functional(lambda y: y.sigmoid()), by_function("sigmoid")),
     (Twice(), "forward calls it 2 times"),
     (Branching(True), "forward of Branching does not trace (TraceError)"),
     (Branching(False), "training and evaluation differ"),
@@ -193,6 +215,13 @@ def test_what_is_not_fused(net: Any, note: str) -> None:
         net.train(is_training)
         report.model.train(is_training)
         torch.testing.assert_close(report.model(x), net(x), rtol=1e-12, atol=1e-12)
+
+
+def test_every_activation_is_known_as_a_function() -> None:
+    """By the name that it has in torch.nn.functional."""
+    assert all(hasattr(nn.functional, name) for name in _fusion.FUNCTIONS)
+    assert len(_fusion.FUNCTIONS) == len(_fusion.ACTIVATIONS)
+    assert convert(Functional(lambda y: y.exp())).rows[0].note == ""
 
 
 def test_readers_of_both_are_kept() -> None:

@@ -44,6 +44,8 @@ ACTIVATIONS: dict[type, Callable[[Any], Any]] = {
     torch.nn.SiLU: lambda m: "swish",
     torch.nn.Hardswish: lambda m: "hard_swish",
 }
+# The same as functions of torch, of torch.nn.functional and of tensors, in place or not.
+FUNCTIONS = {*(kind.__name__.lower() for kind in ACTIVATIONS), "leaky_relu"} - {"leakyrelu"}
 
 
 @dataclasses.dataclass
@@ -162,6 +164,19 @@ def _follower(
     return target, ""
 
 
+def _function(calls: dict[str, list[fx.Node]], norm: str) -> str:
+    """The activation that forward applies to a normalization as a function, if it does so.
+
+    That call stands in the code of forward, which convert leaves alone: a program that `torch.fx`
+    has traced may stand for one path through it, and nothing would tell from when it does not.
+    """
+    for user in (user for node in calls.get(norm, []) for user in node.users):
+        target = user.target if isinstance(user.target, str) else user.target.__name__
+        if user.op in ("call_function", "call_method") and target.rstrip("_") in FUNCTIONS:
+            return target
+    return ""
+
+
 def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) -> None:
     """Pairs that the owner's forward shows in both modes."""
     norms = [key for key, child in owner._modules.items() if _is_norm(child)]
@@ -180,6 +195,10 @@ def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) ->
         answers = [_follower(owner, calls, key) for calls in both]
         target = answers[0][0] or answers[1][0]
         if not target:
+            function = _function(both[0], key) or _function(both[1], key)
+            if function:
+                text = f"forward calls the function {function}; a module in its place would be"
+                found.refuse(norm, text)
             continue
         follower = owner.get_submodule(target)
         whys = [why for _, why in answers if why]
