@@ -6,8 +6,8 @@
 
 `check` compiles the kernels in build/, as for a wheel, which then takes these objects. With
 CUDML_KERNEL_REPORT set, the build puts `kernel_report.py compile` before nvcc, which turns warnings
-into errors and leaves what the compiler says of each kernel, and what its PTX must not hold, beside
-the object.
+into errors, names the registers of the PTX so that it compresses, and leaves what the compiler says
+of each kernel, and what its PTX must not hold, beside the object.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ import cuda_toolkit
 import kernel_budget
 import machine_code
 import ptx_lint
+import ptx_scopes
 from kernel_budget import BUDGET, REWRITE, ROOT, TABLE, TOTAL, Budget, Kernel
 
 WHEEL_BYTES = 8_000_000
@@ -75,6 +77,25 @@ def assemble(nvcc: Path, kept: Path) -> tuple[int, str]:
     return 0, said
 
 
+def shorten(command: list[str]) -> None:
+    """Names the registers of the PTX that a wheel holds anew, and puts it into the object.
+
+    Half of what PTX takes in a wheel are the numbers of its registers.
+    """
+    dry = subprocess.run([*command, "--dryrun"], capture_output=True, text=True)
+    made = re.search(r"^#\$ (fatbinary .*?)(?: *>.*)?$", dry.stdout + dry.stderr, re.M)
+    if dry.returncode or not made:
+        return
+    for file in map(Path, re.findall(r'kind=ptx,sm=\d+,file=([^"]+)"', made[1])):
+        file.write_text(ptx_scopes.rewritten(file.read_text()))
+    program, *words = shlex.split(made[1])
+    subprocess.run([Path(command[0]).with_name(program), *words], check=True)
+    (fatbin,) = (word.partition("=")[2] for word in words if word.startswith("--create="))
+    section = f".nv_fatbin={fatbin}"
+    target = command[command.index("-o") + 1]
+    subprocess.run(["objcopy", "--update-section", section, target], check=True)
+
+
 def machine_codes(kept: Path) -> dict[str, dict[str, Any]]:
     """What the machine code of each kernel says, by architecture."""
     found: dict[str, dict[str, Any]] = {}
@@ -101,6 +122,7 @@ def compile_one(command: list[str]) -> int:
         done = subprocess.run(strict, capture_output=True, text=True)
         status, said = done.returncode, done.stdout + done.stderr
         if status == 0:
+            shorten(strict)
             status, more = assemble(Path(command[0]), kept)
             said += more
         codes = machine_codes(kept) if status == 0 else {}
