@@ -16,7 +16,7 @@ import verify
 from arrays import Arrays, numpy_arrays
 from cases import GRADIENTS
 from contenders import COMPILED, Contender, Field, Ways, cudml_calls, numpy_calls, torch_calls
-from device_time import event_clock, sets_for
+from device_time import DeviceClock, sets_for
 from measure import Call
 from problems import Problem
 
@@ -28,10 +28,10 @@ class Cuda:
 
     name = "cuda"
     compiles_at_first = True
-    clock = staticmethod(event_clock)
 
     def __init__(self, peers: list[str]) -> None:
         self._peers = peers
+        self.clock = DeviceClock()
         torch.set_grad_enabled(False)
         functorch.donated_buffer = False  # a gradient timed alone goes through its graph again
         logging.getLogger("torch").setLevel(logging.CRITICAL)  # what is refused stands in a row
@@ -40,6 +40,7 @@ class Cuda:
 
     def arrays(self, problem: Problem) -> Arrays:
         self._sets, self._calls = [], {}
+        self.clock.forget()
         torch.cuda.empty_cache()
         first = torch_calls.tensors(numpy_arrays(problem), "cuda")
         self._sets = [first]
@@ -74,6 +75,9 @@ class Cuda:
 
     def timed(self, contender: Contender) -> Call:
         return _rotating(self._calls[contender.library, contender.way])
+
+    def timed_by(self, call: Call) -> str:
+        return self.clock.used(call)
 
     def against_reference(self, arrays: Arrays) -> str:
         return verify.against_reference(arrays, _host)
@@ -139,7 +143,12 @@ def _cupy(arrays: Arrays) -> tuple[Callable[[], Ways], Callable[[Any], Any]]:
     def ways() -> Ways:
         import cupy
 
+        def on_torchs_stream(call: Call) -> Any:  # which may be one that captures
+            with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+                return call()
+
         base = {name: cupy.from_dlpack(t) for name, t in arrays.base.items()}
-        return numpy_calls.ways(Arrays(arrays.problem, base), cupy)
+        theirs = numpy_calls.ways(Arrays(arrays.problem, base), cupy)
+        return {name: partial(on_torchs_stream, call) for name, call in theirs.items()}
 
     return ways, lambda y: [arrays.from_memory(torch.utils.dlpack.from_dlpack(y))]

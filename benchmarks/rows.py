@@ -54,6 +54,7 @@ class Seen:
     absent: dict[str, str]
     turns: dict[str, Turns] = field(default_factory=dict)
     others_cpus: list[float] = field(default_factory=list)
+    timed_by: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -188,6 +189,7 @@ def visit(device: Any, arrays: Arrays, threads: int, limits: Limits, known: Know
         least=limits.seconds / visits / 4,
         fewest=math.ceil(FEWEST_ROUNDS / visits),
     )
+    seen.timed_by |= {who: device.timed_by(call) for who, (call, _) in calls.items()}
     first = len(seen.turns["cudml"].seconds) if seen.turns else 0
     for who, taken in turns.items():
         seen.turns.setdefault(who, Turns()).add(taken, first)
@@ -231,7 +233,9 @@ def row(problem: Problem, threads: int, seen: Seen) -> dict[str, Any]:
     facts_of = partial(contender_facts, copies=seen.turns[copy], size=problem.bytes)
     ceiling = facts_of(seen.turns[copy], way=seen.best[copy][0])
     found = {
-        who: facts_of(t, way=seen.best[who][0]) for who, t in seen.turns.items() if not is_copy(who)
+        who: {**facts_of(t, way=seen.best[who][0]), "timed_by": seen.timed_by[who]}
+        for who, t in seen.turns.items()
+        if not is_copy(who)
     }
     alone = found.pop(ALONE, None)
     peers = {who: facts["ms"] for who, facts in found.items() if is_peer(who)}
