@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import cudml.torch  # noqa: E402
 from cudml.torch import _fusion, convert  # noqa: E402
 from cudml.torch import nn as ours  # noqa: E402
+from cudml.torch.nn import _shared  # noqa: E402
 from tests.torch.models import MODELS  # noqa: E402
 
 nn = torch.nn
@@ -75,7 +76,8 @@ def test_float32_models_are_as_exact(name: str) -> None:
     assert 0 < errors[0] <= 4 * errors[1]
 
 
-def test_what_the_models_report() -> None:
+def test_what_the_models_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_shared, "MAY_SHARE", True)
     counts = {"resnet50": (21, 33, 1), "unet": (2, 10, 0), "nnunet": (1, 2, 0), "vae": (3, 4, 0)}
     for name, expected in counts.items():
         report = convert(model(name)[0])

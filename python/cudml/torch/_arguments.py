@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -78,15 +79,15 @@ def axes_of(op: str, axes: Any, rank: int) -> list[int]:
     """Axes counted from 0, in the order given."""
     listed = list(axes) if is_list(axes) else [axes]
     found = [whole(op, f"Axes[{i}]", a, -rank, rank - 1) % rank for i, a in enumerate(listed)]
-    for axis in found:
-        if found.count(axis) > 1:
+    for i, axis in enumerate(found):
+        if axis in found[:i]:
             raise ValueError(f"{op}: Axes names dimension {axis} twice; each may stand there once")
     return found
 
 
 def flag(op: str, field: str, value: Any) -> bool:
     """True or False."""
-    if type(value).__name__ not in ("bool", "bool_"):
+    if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{op}: {field} is {value!r}; it must be True or False")
     return bool(value)
 
@@ -194,4 +195,6 @@ class Windows:
         if not is_ceil:
             return (padded - extent) // stride + 1
         every, inside = (padded - extent + stride - 1) // stride + 1, (n + start - 1) // stride + 1
-        return torch.sym_min(every, inside)
+        # dynamo of PyTorch 2.4 refuses torch.sym_min of ints; what else traces, min of symbols
+        least = min if torch.compiler.is_dynamo_compiling() else torch.sym_min
+        return least(every, inside)

@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from cudml.torch import nn
+from cudml.torch.nn import _shared
 from cudml.torch.nn._shared import is_observed
 
 NORMS = (
@@ -189,32 +190,40 @@ def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) ->
             text = f"forward of {type(owner).__name__} does not trace ({type(error).__name__})"
             found.refuse(owner._modules[key], text)  # type: ignore[arg-type]
         return
-    prefix = f"{name}." if name else ""
     for key in norms:
         norm = owner.get_submodule(key)
-        answers = [_follower(owner, calls, key) for calls in both]
-        target = answers[0][0] or answers[1][0]
-        if not target:
-            function = _function(both[0], key) or _function(both[1], key)
-            if function:
-                text = f"forward calls the function {function}; a module in its place would be"
-                found.refuse(norm, text)
-            continue
-        follower = owner.get_submodule(target)
-        whys = [why for _, why in answers if why]
-        if answers[0][0] != answers[1][0]:
-            whys.append("training and evaluation differ")
-        if places[follower] > 1:
-            whys.append(f"{target} stands at several places of the model")
-        why = whys[0] if whys else _refusal(norm, follower, places)
-        if why:
+        pair, why = _after(key, owner, both, places, f"{name}." if name else "")
+        if pair:
+            found.pairs.append(pair)
+        elif why:
             found.refuse(norm, why)
-            continue
-        parent, _, last = target.rpartition(".")
-        place = owner.get_submodule(parent)
-        is_shared = bool(parent) or any(len(calls.get(target, [])) > 1 for calls in both)
-        names = (prefix + key, follower, prefix + target)
-        found.pairs.append(Pair(norm, *names, place, last, is_shared))
+
+
+def _after(
+    key: str, owner: torch.nn.Module, both: list[dict[str, list[fx.Node]]], places: Any, prefix: str
+) -> tuple[Pair | None, str]:
+    """A normalization with the activation after it in both modes, or why it has none."""
+    norm, answers = owner.get_submodule(key), [_follower(owner, calls, key) for calls in both]
+    target = answers[0][0] or answers[1][0]
+    if not target:
+        function = _function(both[0], key) or _function(both[1], key)
+        text = f"forward calls the function {function}; a module in its place would be"
+        return None, text if function else ""
+    follower = owner.get_submodule(target)
+    parent, _, last = target.rpartition(".")
+    is_shared = bool(parent) or any(len(calls.get(target, [])) > 1 for calls in both)
+    whys = [why for _, why in answers if why]
+    if answers[0][0] != answers[1][0]:
+        whys.append("training and evaluation differ")
+    if places[follower] > 1:
+        whys.append(f"{target} stands at several places of the model")
+    if is_shared and not _shared.MAY_SHARE:
+        whys.append(f"{target} has other calls, which takes PyTorch 2.5")
+    why = whys[0] if whys else _refusal(norm, follower, places)
+    if why:
+        return None, why
+    names = (prefix + key, follower, prefix + target)
+    return Pair(norm, *names, owner.get_submodule(parent), last, is_shared), ""
 
 
 def find(model: torch.nn.Module) -> Found:

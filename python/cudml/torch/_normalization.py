@@ -120,7 +120,7 @@ def chosen(op: str, outputs: Any) -> list[bool]:
     if isinstance(outputs, str) or not isinstance(outputs, Sequence):
         raise TypeError(f"{op}: outputs is {outputs!r}; it must be a sequence of names")
     names = list(outputs)
-    if not names or any(n not in OUTPUTS or names.count(n) > 1 for n in names):
+    if not names or any(n not in OUTPUTS or n in names[:i] for i, n in enumerate(names)):
         raise ValueError(
             f"{op}: outputs is {outputs!r}; it must name some of {', '.join(OUTPUTS)}, each once"
         )

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.modules import module as _module
 
+# A compiled program of PyTorch 2.4 cannot ask a tensor for a mark, and loses those on its results.
+MAY_SHARE = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5)
 _MARK = "_cudml_is_activated"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
