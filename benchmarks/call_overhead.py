@@ -87,6 +87,13 @@ OURS = {
     "cudml.mean_variance_normalization(x, axes=3)": "cudml.mean_variance_normalization(x, axes=3)",
 }
 
+# The same of PyTorch's tensors, where no gradient is wanted.
+THROUGH_TORCH = {
+    text.replace("cudml.", "cudml.torch."): text.replace("cudml.", "cudml.torch.")
+    for text in OURS
+    if text.startswith("cudml.") and "out=" not in text
+}
+
 
 def check(space: dict[str, Any]) -> None:
     """What is timed is done: the compiled operators' outputs are those of the functions."""
@@ -120,6 +127,8 @@ def torch_contenders() -> dict[tuple[str, str], Timer]:
     """Nothing where PyTorch is not there."""
     try:
         import torch
+
+        import cudml.torch
     except ImportError:
         return {}
     torch.set_num_threads(1)
@@ -138,7 +147,8 @@ def torch_contenders() -> dict[tuple[str, str], Timer]:
         "F.pad(t, (1, 1, 1, 1), 'replicate')": "F.pad(t, (1, 1, 1, 1), 'replicate')",
     }
     return {
-        ("torch", call): Timer(text, globals=space) for call, text in {**others, **OURS}.items()
+        ("torch", call): Timer(text, globals=space)
+        for call, text in {**others, **OURS, **THROUGH_TORCH}.items()
     }
 
 

@@ -28,6 +28,7 @@ def test_the_script(has_torch: bool, tmp_path: Path) -> None:
     assert rows["NumPy", "numpy.add(a, b, out)"]["to_numpy_add"] == pytest.approx(1)
     assert ("NumPy", "compiled max pooling, out=") in rows
     assert ("NumPy", "cudml.max_pooling(x, 2)") in rows
+    assert (("torch", "cudml.torch.max_pooling(x, 2)") in rows) == has_torch
     shown = [line for line in done.stdout.splitlines() if line.startswith(("NumPy ", "torch "))]
     assert len(shown) == len(rows)
     if not has_torch:

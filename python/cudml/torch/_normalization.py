@@ -15,9 +15,10 @@ from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._autograd import FORMULAS
 from cudml.torch._dispatch import call, check_tensors, is_plain, recorded
 from cudml.torch._recorded import WITH_STATISTICS
-from cudml.torch._results import count_of, keeps_order, masked, row_major
+from cudml.torch._results import count_of, keep_order, keeps_order, row_major
 
 OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
+_EVERY = [True, True, True]
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
@@ -138,6 +139,16 @@ def present(
     return dx, dscale, dbias
 
 
+def allocated(op: str, tensors: tuple[Tensor, Any, Any], outputs: Any) -> Gradients:
+    """A tensor for each gradient of x, scale and bias that there is and is asked for."""
+    mask = _EVERY if outputs is OUTPUTS else chosen(op, outputs)
+    dx, dscale, dbias = [
+        None if t is None or not wanted else torch.empty_like(t)
+        for t, wanted in zip(tensors, mask, strict=True)
+    ]
+    return dx, dscale, dbias
+
+
 def mean_variance_normalization_grad(
     x: Tensor,
     grad: Tensor,
@@ -163,23 +174,30 @@ def mean_variance_normalization_grad(
     (tensor([ 0.7500, -0.2500, -0.2500, -0.2500]), None, None)
     """
     op = "mean_variance_normalization_grad"
-    given: dict[str, Any] = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
-    options: dict[str, Any] = {
-        "axes": axes,
-        "use_mean": use_mean,
-        "use_variance": use_variance,
-        "epsilon": epsilon,
-        "activation": activation,
-        "outputs": outputs,
-    }
-    tensors = (x, grad, *given.values())
+    tensors = (x, grad, scale, bias, mean, variance)
     if is_plain(*tensors):
-        mask = chosen(op, outputs)
-        out = present(masked((x, scale, bias), mask, x), (x, scale, bias), mask)
-        return cudml.mean_variance_normalization_grad(x, grad, **given, **options, out=out)
+        out = None if keep_order(x, scale, bias) else allocated(op, (x, scale, bias), outputs)
+        return cudml.mean_variance_normalization_grad(
+            x,
+            grad,
+            scale,
+            bias,
+            axes=axes,
+            use_mean=use_mean,
+            use_variance=use_variance,
+            epsilon=epsilon,
+            activation=activation,
+            mean=mean,
+            variance=variance,
+            outputs=outputs,
+            out=out,
+        )
+    given = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
     check_tensors(op, *given, x=x, grad=grad, **given)
     mask, has_own = chosen(op, outputs), mean is None and variance is None
     if not has_own and is_plain(*tensors, may_record=True):
+        options: dict[str, Any] = {"use_mean": use_mean, "use_variance": use_variance}
+        options |= {"epsilon": epsilon, "axes": axes, "activation": activation, "outputs": outputs}
         found: Gradients = _OfStored.apply(options, *tensors)
         return found
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))

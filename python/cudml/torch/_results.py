@@ -36,6 +36,12 @@ def keeps_order(x: Tensor) -> bool:
     )
 
 
+def keep_order(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> bool:
+    """Whether `cudml` gives the gradients of these by itself the memory format of `masked`."""
+    is_packed = (scale is None or scale.is_contiguous()) and (bias is None or bias.is_contiguous())
+    return is_packed and keeps_order(x)
+
+
 def empty(like: Tensor, sizes: Ints, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor of another shape in the memory format of the first argument."""
     kept = format_of(like)

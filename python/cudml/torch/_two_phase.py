@@ -13,8 +13,8 @@ from cudml._typing import ActivationLike, Axes, GradientName, Number, WideDtype
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._dispatch import call, check_tensors, is_plain
-from cudml.torch._normalization import OUTPUTS, Gradients, chosen, present
-from cudml.torch._results import Triple, count_of, keeps_order
+from cudml.torch._normalization import OUTPUTS, Gradients, allocated, chosen, present
+from cudml.torch._results import Triple, count_of, keep_order, keeps_order
 
 _STATISTICS = ("Count", "Mean", "M2")
 _GIVEN = ("mean", "variance", "scale", "bias")
@@ -148,6 +148,9 @@ def normalize_grad_sums(
     [[10.0], [5.0]]
     """
     op, given = "normalize_grad_sums", (mean, variance, scale, bias)
+    if is_plain(x, grad, *given) and x.is_contiguous():
+        fused: dict[str, Any] = {"epsilon": epsilon, "activation": activation}
+        return cudml.normalize_grad_sums(x, grad, *given, axes=axes, dtype=dtype, **fused)
     named = dict(zip(_GIVEN, given, strict=True))
     check_tensors(op, *_GIVEN, x=x, grad=grad, **named)
     kind, over = _wide(op, dtype), axes_of(op, axes, x.dim())
@@ -184,6 +187,12 @@ def normalize_grad(
     if sums is not None and (not isinstance(sums, (tuple, list)) or len(sums) != 2):
         raise TypeError(f"{op}: sums is a {type(sums).__name__}; it must be a tuple of two tensors")
     sum_w, sum_wz = (None, None) if sums is None else sums
+    if is_plain(x, grad, *given, count, sum_w, sum_wz):
+        out = None if keep_order(x, scale, bias) else allocated(op, (x, scale, bias), outputs)
+        options: dict[str, Any] = {"epsilon": epsilon, "activation": activation, "out": out}
+        return cudml.normalize_grad(
+            x, grad, *given, count=count, sums=sums, outputs=outputs, **options
+        )
     if (count is None) != (sums is None):
         there, missing = ("sums", "count") if count is None else ("count", "sums")
         raise ValueError(f"{op}: {there} is given without {missing}; they go together")
