@@ -41,7 +41,12 @@ void bind_runtime(py::module_& module) {
   module.def("simt_synchronize", [] { require(cudaDeviceSynchronize()); });
   module.def("simt_place", &place_memory);
   module.def("simt_unplace", &unplace_memory);
-  module.def("simt_forget_loaded", &forget_loaded);
+  module.def("simt_forget_loaded", [] {
+    return py::capsule(new Loaded(forget_loaded()), "kernels",
+                       [](void* kernels) { delete static_cast<Loaded*>(kernels); });
+  });
+  module.def("simt_remember_loaded",
+             [](const py::capsule& kernels) { remember_loaded(*kernels.get_pointer<Loaded>()); });
   module.def("simt_events", &live_events);
   module.def("simt_set_driver", &set_driver);
   module.def("simt_support_pools", &support_pools);

@@ -44,7 +44,7 @@ std::map<cudaStream_t, Stream> streams;
 std::map<cudaEvent_t, Event> events;
 std::map<uint64_t, Capture> captures, graphs;
 uint64_t last_capture = 0;
-std::set<std::pair<const void*, int>> loaded;  // kernels, by device
+Loaded loaded;
 std::map<std::string, Failure> failures;
 std::vector<Noted> notes;
 bool is_logging = false;
@@ -182,9 +182,14 @@ cudaError_t load(const void* kernel, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-void forget_loaded() {
+Loaded forget_loaded() {
   const Guard guard(lock);
-  loaded.clear();
+  return std::exchange(loaded, {});
+}
+
+void remember_loaded(const Loaded& kernels) {
+  const Guard guard(lock);
+  loaded.insert(kernels.begin(), kernels.end());
 }
 
 bool is_capturing(cudaStream_t stream) {

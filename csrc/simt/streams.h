@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,7 +60,11 @@ cudaError_t enqueue_launch(const cudaLaunchConfig_t& config, const void* kernel,
                            void (*invoke)(void*), const std::shared_ptr<void>& arguments);
 /// Loads a kernel that the device does not have yet, which waits for the device.
 cudaError_t load(const void* kernel, cudaStream_t stream = nullptr);
-void forget_loaded();
+/// Kernels that were loaded, by device. What forgets them, which no driver does, has them
+/// remembered again: the library loads a kernel once.
+using Loaded = std::set<std::pair<const void*, int>>;
+Loaded forget_loaded();
+void remember_loaded(const Loaded& kernels);
 
 /// Whether the stream captures now. What is allocated meanwhile lives as long as its graph.
 bool is_capturing(cudaStream_t stream);

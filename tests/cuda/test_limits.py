@@ -17,7 +17,7 @@ from cudml import _backend, _operators
 from directml_support import desc_of, tensor
 from folders import ROOT
 from harness import data
-from streams_support import COMPILED, logged, stream
+from streams_support import COMPILED, Lent, logged, none_loaded, stream
 
 MAP_NORESERVE = 0x4000
 SHARED = 48 << 10  # bytes of a block that need no opt-in
@@ -173,9 +173,8 @@ def test_compile_loads_the_kernels_of_every_alignment(name: str, simulated: Any)
                            *((256, n) for n in leads)]:  # fmt: skip
         inputs = [placed_like(t, i, lead) for i, t in enumerate(given) if t is not None]
         out = placed_like(result, 9, out_lead)
-        core.simt_forget_loaded()
-        run = cudml.Operator(desc).compile("cuda:0")
-        with stream() as on:
+        with none_loaded(), stream() as on:
+            run = cudml.Operator(desc).compile("cuda:0")
             with logged() as log:
                 core.simt_begin_capture(on)
                 run(*inputs, out=out, stream=on)
@@ -183,6 +182,20 @@ def test_compile_loads_the_kernels_of_every_alignment(name: str, simulated: Any)
             assert log.launches and not log.of("load"), (lead, out_lead)
             core.simt_launch_graph(graph, on)
             core.simt_destroy_graph(graph)
+
+
+def test_kernels_that_a_test_has_forgotten_come_back(simulated: Any) -> None:
+    """The library, which loads a kernel once, may launch them in a capture."""
+    call, core = Lent("max_pooling"), _backend.core
+    call()
+    with none_loaded(), logged() as log:
+        call()
+    assert log.of("load")
+    with stream() as on, logged() as log:
+        core.simt_begin_capture(on)
+        call(stream=on)
+        core.simt_destroy_graph(core.simt_end_capture(on))
+    assert log.launches and not log.of("load")
 
 
 FIRST = """

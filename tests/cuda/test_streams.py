@@ -21,6 +21,7 @@ from streams_support import (
     Lent,
     Run,
     logged,
+    none_loaded,
     placed,
     stream,
     with_workspace,
@@ -85,10 +86,10 @@ def test_compile_loads_the_kernels(core: Any) -> None:
     """With the driver's lazy loading, that would else happen in a call, perhaps in a capture."""
     late = []
     for name in COMPILED:
-        core.simt_forget_loaded()
-        call = Run(name)
-        with logged() as log:
-            call()
+        with none_loaded():
+            call = Run(name)
+            with logged() as log:
+                call()
         late += [name] if log.of("load") else []
     assert not late
 

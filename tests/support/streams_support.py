@@ -60,6 +60,20 @@ def logged() -> Iterator[Log]:
         core.simt_log(False)
 
 
+@contextlib.contextmanager
+def none_loaded() -> Iterator[None]:
+    """The block finds no kernel loaded, as a new process does.
+
+    What was loaded before is so again afterwards: the library loads a kernel once.
+    """
+    core = _backend.core
+    kernels = core.simt_forget_loaded()
+    try:
+        yield
+    finally:
+        core.simt_remember_loaded(kernels)
+
+
 class Lent:
     """A call of a public function on the device, with its outputs there."""
 
