@@ -218,7 +218,7 @@ def _after(
     if places[follower] > 1:
         whys.append(f"{target} stands at several places of the model")
     if is_shared and not _shared.MAY_SHARE:
-        whys.append(f"{target} has other calls, which takes PyTorch 2.5")
+        whys.append(f"{target} has other calls, which takes PyTorch 2.13")
     why = whys[0] if whys else _refusal(norm, follower, places)
     if why:
         return None, why
