@@ -194,17 +194,12 @@ def outcome(call, x, out, target, move):
 
 def check(make, target_of, move, wanted, same):
     for call in (function, compiled):
-        want = call(make(sizes), out=make(pooled))
-        for _ in range(100):
+        want, said = call(make(sizes), out=make(pooled)), 'late'
+        while said == 'late':  # the machine has given the other thread no time within the call
             x, out = make(sizes), make(pooled)
             said, y = outcome(call, x, out, target_of(x, out), move)
-            if said == 'late':
-                continue
-            assert said == wanted, (said, wanted)
-            assert same(y, want)
-            break
-        else:
-            assert False, 'the other thread never came in time'
+        assert said == wanted, (said, wanted)
+        assert same(y, want)
 
 numbers = np.random.default_rng(1).random(sizes, 'float32').ravel()
 
@@ -231,4 +226,4 @@ def test_memory_stays_while_other_threads_run(library: str) -> None:
     if library == "torch":
         pytest.importorskip("torch", reason="torch is not installed")
     arguments = ["torch"] if library == "torch" else []
-    assert child_says(THREADS, *arguments, CUDML_NUM_THREADS="1") == "ok"
+    assert child_says(THREADS, *arguments, limit=600, CUDML_NUM_THREADS="1") == "ok"

@@ -142,6 +142,36 @@ def test_reads_and_writes_make_up_the_traffic() -> None:
     assert (moves.read, moves.written, moves.run) == (indices.read, indices.written, 0)
 
 
+def of_sizes(threads: int, *sizes: int) -> Any:
+    """A problem in the caches at two sizes, whose calls are timed elsewhere."""
+    found = object.__new__(causes.InCache)
+    found.threads, found._bytes = threads, list(sizes)
+    found._names = [f"{n} bytes on {threads}" for n in sizes]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("together", "computing"),
+    [
+        (None, 0.5),  # one thread, and 1 ns for a byte
+        (0.6, 0.3),
+        (0.4, 0.25),  # no more than two times as fast
+        (0.98, 0.25),  # not shared at this size
+    ],
+)
+def test_the_parts_of_a_round(together: float | None, computing: float) -> None:
+    floors = object.__new__(causes.Floors)
+    floors._bytes, floors._moving = 5000, {"stored": None, "streamed": None}
+    floors._in_cache = [of_sizes(1, 1000, 3000)]
+    seconds = {"cudml": 10e-6, "stored": 5e-6, "streamed": 4e-6, "waking": 1e-6}
+    seconds |= {"1000 bytes on 1": 2e-6, "3000 bytes on 1": 4e-6}
+    if together is not None:
+        floors._in_cache.append(of_sizes(2, 2000, 6000))
+        seconds |= {"2000 bytes on 2": 3e-6, "6000 bytes on 2": 3e-6 + together * 4e-6}
+    want = {"memory": 0.3, "computing": computing, "call": 0.1}
+    assert floors._parts(seconds) == pytest.approx(want)
+
+
 def test_a_small_table(tmp_path: Path) -> None:
     run, chosen = tmp_path / "run.json", "39 *1280x8x8*float16 C"
     short = ["--only", chosen, "--visits", "1", "--rounds", "1", "--seconds", "0"]
@@ -168,9 +198,11 @@ def test_a_small_table(tmp_path: Path) -> None:
         assert float(share) == pytest.approx(row["contenders"]["cudml"]["share"], abs=0.006)
         assert float(ms) > 0
         floors = dict(zip(causes.FLOORS, map(float, parts), strict=False))
-        assert min(floors.values()) >= 0 and floors["computing"] > 0
+        assert (
+            min(floors.values()) >= 0
+        )  # a difference of two sizes' times may well be lost in noise
         assert threads == "2" or floors["waiting"] == 0
-        assert floors["waiting"] < 1
+        assert floors["waiting"] <= 1
 
 
 @pytest.mark.parametrize(
