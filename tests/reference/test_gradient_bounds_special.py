@@ -106,6 +106,29 @@ def test_the_slopes_inside_of_an_error_are_bounded(activation: Any) -> None:
     assert (found <= most + spare).all()
 
 
+def test_behind_a_kink_z_is_the_one_that_was_computed() -> None:
+    """v = 1 is a kink: the other slope times z, which is off by a rounding itself."""
+    x, scale = np.array([[-0.09511272, -1]], "f4"), np.array([[1, -1]], "f4")
+    call = (x, -np.ones((1, 2), "f4"), scale)
+    more = {"axes": 1, "epsilon": 0, "activation": "thresholded_relu", "outputs": ("scale",)}
+    for got in (0, 1, 1 + 2.0**-23, 1 - 2.0**-23):
+        inside((None, np.array([[0, got]], "f4"), None), MVN_GRAD, *call, **more)
+    outside((None, np.array([[0, 1 + 2.0**-18]], "f4"), None), MVN_GRAD, *call, **more)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_infinite_elements_have_whole_shares_of_rounded_sums(sign: int) -> None:
+    """Eight windows with y = 2 hold one infinite x: rho is 1, and seven additions round."""
+    grad = np.full((1, 1, 8), 2.0**-24, "f4")
+    grad[..., 0] = 1
+    call = (np.full((1, 1, 1), sign * np.inf, "f4"), np.full((1, 1, 8), 2, "f4"), grad, 8)
+    more = {"start_padding": 7, "end_padding": 7, "p": 3}
+    for got in (1, 1 + 3.5 * 2.0**-23):
+        inside(np.full((1, 1, 1), sign * got, "f4"), "lp_pooling_grad", *call, **more)
+    for got in (1 - 2.0**-18, 1 + 2.0**-18):
+        outside(np.full((1, 1, 1), sign * got, "f4"), "lp_pooling_grad", *call, **more)
+
+
 def test_no_claim_where_a_sign_decides() -> None:
     """z of the middle is 0, or as little above or below as the error of the mean."""
     x, ones = np.array([1, 2, 3], "f4"), np.ones(1, "f4")

@@ -22,8 +22,8 @@ def expect_lp_pooling_grad(call: dict[str, Any]) -> Expected:
 
     relative = u*(2(p - 1) + 8 + 2*|ln rho|) for p > 1; it and tiny, which stands for subnormal
     products, are 0 where |x| = y, and for p = 1. Its first term stands for (1 + u)^(2(p - 1)) - 1,
-    and no rho is off by more than 1: both matter where p*u is not small. No claim for an infinite
-    or NaN grad where rho may as well be 0.
+    and no rho is off by more than 1: both matter where p*u is not small. rho of an infinite x is 1.
+    No claim for an infinite or NaN grad where rho may as well be 0.
     """
     x, p, value = call["x"], int(call["p"]), reference.lp_pooling_grad(**call)
     fields = ("window_size", "strides", "start_padding", "end_padding", "dilations")
@@ -31,8 +31,8 @@ def expect_lp_pooling_grad(call: dict[str, Any]) -> Expected:
         x.shape, **{f: call[f] for f in fields}, axes=None, output_sizes=call["grad"].shape[2:]
     )
     form = compute_format(x.dtype)
-    size, norm, given = (windows.planes(sizes(a)) for a in (x, call["y"], call["grad"]))
-    norm = windows.planes(call["y"].astype(np.float64))
+    size = windows.planes(np.nan_to_num(np.abs(x.astype(np.float64)), posinf=np.inf))
+    given, norm = windows.planes(sizes(call["grad"])), windows.planes(call["y"].astype(np.float64))
     is_known = np.isfinite(windows.planes(call["grad"].astype(np.float64)))
     sums = np.zeros((4, *size.shape))  # errors of terms, terms, |grad| + 1, the number of terms
     for taps in windows.taps():

@@ -91,13 +91,14 @@ def _times(a: F64, b: F64) -> F64:
 def sum_errors(e: Errors, over: Axes, n: Any) -> tuple[F64, F64]:
     """N*EA = sum(Ew) + c*u*sum|w| and N*EB = sum(Ew*|z| + |w|*Ez + 2u*|w*z|) + (c + 1)*u*sum|w*z|.
 
-    c is the chain of n terms.
+    c is the chain of n terms. Where a kink allows both slopes, Ew is no small part of w, and z is
+    multiplied with it as it was computed: Ew*(|z| + Ez).
     """
     u, c = e.form.roundoff, chain(n)
     total = sum_over(e.w, over)
     first = unless_overflow(sum_over(e.of_w, over) + c * u * total, total, e.form)
     product = e.w * e.z
-    each = _times(e.of_w, e.z) + _times(e.w, e.of_z) + 2 * u * product
+    each = _times(e.of_w, e.z + e.of_z) + _times(e.w, e.of_z) + 2 * u * product
     each = each + np.where(product > 0, e.form.tiny, 0.0)
     total = sum_over(product, over)
     second = sum_over(each, over) + (c + 1) * u * total
@@ -109,12 +110,12 @@ def parameter_outputs(
 ) -> list[tuple[np.dtype[Any], F64 | None, F64]]:
     """E of dscale: sum(Eh*|z| + |h|*Ez + u*|h*z|) + (c - 1)*u*sum|h*z|; of dbias with 1 for z.
 
-    c is the chain of the terms of a sum.
+    c is the chain of the terms of a sum; Eh*(|z| + Ez) as in `sum_errors`.
     """
     u = e.form.roundoff
     outputs: list[tuple[np.dtype[Any], F64 | None, F64]] = []
     product = e.h * e.z
-    of_product = _times(e.of_h, e.z) + _times(e.h, e.of_z) + u * product
+    of_product = _times(e.of_h, e.z + e.of_z) + _times(e.h, e.of_z) + u * product
     of_product = of_product + np.where(product > 0, e.form.tiny, 0.0)
     for field, value, each, size in (
         ("scale", dscale, of_product, product),
