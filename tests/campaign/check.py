@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import functools
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,16 +11,24 @@ from typing import Any
 import extras
 import numpy as np
 import oracle
+from calls import function, joined, listed
 from pages import PAGE, Placed, Room
 from problem import Problem
-from values import dtype_of, fill
+from values import dtype_of, fill, make_sense, without_ends
 
-import cudml
 from cudml import bounds
 
 libm = ctypes.CDLL("libm.so.6")
 MXCSR = slice(28, 32)  # in glibc's fenv_t on x86-64
 STATES = (0x1F80 | 0x4000, 0x1F80 | 0x2000, 0x1F80 | 0x6000, 0x1F80 | 0x8040, 0x1F80 | 0xA040)
+
+
+INPUTS = (
+    *("x", "grad", "scale", "bias", "y", "indices", "mean", "variance", "count", "sums0", "sums1"),
+    *("a0", "a1", "a2", "b0", "b1", "b2"),
+)
+# Operators whose arrays are multiplied with each other before anything is rounded to their type.
+STATISTICS = ("normaliz", "merge_statistics", "mean_variance_normalization_grad")
 
 
 class Mismatch(Exception):
@@ -32,7 +40,7 @@ class Bench:
 
     def __init__(self) -> None:
         pages = (1 << 22) // PAGE
-        self.rooms = {k: Room(pages) for k in ("x", "grad", "scale", "bias", "out0", "out1")}
+        self.rooms = {f"out{i}": Room(pages) for i in range(3)} | {k: Room(pages) for k in INPUTS}
         self.calls = 0
         self.threads = ThreadPoolExecutor(2)
 
@@ -43,28 +51,24 @@ class Bench:
             found[k] = self.rooms[k].place(layout, dtype_of(p.types[k]))
             found[k].poison(0xFF)
             fill(found[k].view, p.types[k], p.kind, p.first)
+            if p.op.startswith(STATISTICS):
+                without_ends(found[k].view)
+            make_sense(k, found[k].view, p.first, math.prod(p.outs[0].shape))
         return found
 
 
 def expected(p: Problem, arrays: dict[str, np.ndarray]) -> list[oracle.Want]:
     """What every call of the problem must return."""
     with np.errstate(all="ignore"):
-        if p.op.endswith("_grad"):
+        if p.op in ("max_pooling_grad", "average_pooling_grad"):
             return [oracle.gradient(p.op, arrays, p.how, p.outs[0].shape)]
         if p.op == "padding":
             return [oracle.padding(arrays["x"], p.how)]
         if p.op == "mean_variance_normalization":
             return [oracle.normalization(arrays, p.how)]
+        if not p.op.endswith("_pooling"):
+            return oracle.by_bounds(p.op, joined(p, arrays), p.how)
         return oracle.pooling(p.op, arrays["x"], p.how, p.outs[0].shape)
-
-
-def function(p: Problem) -> Callable[..., Any]:
-    """The operator with everything but its arrays."""
-    return functools.partial(getattr(cudml, p.op), **p.how)
-
-
-def listed(y: Any) -> list[np.ndarray]:
-    return list(y) if isinstance(y, tuple) else [y]
 
 
 def judged(outputs: list[np.ndarray], wants: list[oracle.Want], what: str) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import draw_training
 from pages import input_layout, output_layout
 from problem import EXTRAS, Problem
 from values import FLOATS, INTEGERS, KINDS, dtype_of
 
-FAMILIES = ("pooling", "gradients", "padding", "normalization")
+FAMILIES = (
+    *("pooling", "gradients", "padding", "normalization"),
+    *("lp_gradients", "padding_gradients", "normalization_gradients", "two_phase", "unpooling"),
+)
 SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65)
 BATCHES = (1, 1, 1, 2, 2, 3, 4, 5, 8, 9, 16, 17, 33)
 # Work of one problem, in taps of all windows: most are small, some reach the loops' main parts.
@@ -64,9 +69,17 @@ def axis(r: random.Random, longest: int) -> Axis:
 def case(family: str, seed: int, number: int) -> Problem:
     """The `number`-th problem of a seed."""
     r = random.Random(f"{family}:{seed}:{number}")
-    make = {"padding": padding, "normalization": normalization}.get(family)
+    make = {
+        "padding": padding,
+        "normalization": normalization,
+        "padding_gradients": draw_training.padding_gradient,
+        "normalization_gradients": draw_training.normalization_gradient,
+        "two_phase": draw_training.two_phase,
+        "unpooling": draw_training.unpooling,
+    }.get(family)
+    last = {"pooling": _forward, "gradients": _gradient, "lp_gradients": draw_training.lp_gradient}
     while True:
-        found = make(r) if make else pooling(r, family == "gradients")
+        found = make(r) if make else pooling(r, last[family])
         if found and _fits(found):
             return found
 
@@ -79,7 +92,7 @@ def _fits(p: Problem) -> bool:
     return True
 
 
-def _common(r: random.Random) -> dict[str, Any]:
+def common(r: random.Random) -> dict[str, Any]:
     extras = {}
     for name in EXTRAS:
         often = {"copy": 0.35, "pair": 0.5, "state": 0.15, "refusal": 0.15}.get(name, 0.03)
@@ -136,7 +149,7 @@ def _shape(
     return given, pooled, tuple(ins), tuple(outs)
 
 
-def pooling(r: random.Random, backward: bool) -> Problem | None:
+def pooling(r: random.Random, last: Callable[..., Problem | None]) -> Problem | None:
     count = r.choice((1, 1, 2, 2, 2, 2, 3, 3))
     longest = {1: 65, 2: 33, 3: 17}[count] if r.random() < 0.8 else 65
     axes = [axis(r, longest) for _ in range(count)]
@@ -149,18 +162,14 @@ def pooling(r: random.Random, backward: bool) -> Problem | None:
     how = _geometry(r, axes)
     if given is not None:
         how["axes"] = given
-    if backward:
-        return _gradient(r, how, ins, outs)
-    return _forward(r, how, ins, outs, axes)
+    if any(a.out != floor_out(a) for a in axes) and last is _forward:
+        how["output_sizes"] = tuple(a.out for a in axes)
+    return last(r, how, ins, outs)
 
 
-def _forward(
-    r: random.Random, how: dict[str, Any], ins: Any, outs: Any, axes: list[Axis]
-) -> Problem:
+def _forward(r: random.Random, how: dict[str, Any], ins: Any, outs: Any) -> Problem:
     op = r.choice(("max_pooling", "max_pooling", "average_pooling", "lp_pooling"))
     dtype = r.choice([*FLOATS, *FLOATS, *INTEGERS] if op == "max_pooling" else FLOATS)
-    if any(a.out != floor_out(a) for a in axes):
-        how["output_sizes"] = tuple(a.out for a in axes)
     count = 1
     if op == "max_pooling" and r.random() < 0.5:
         how["return_indices"] = True
@@ -173,7 +182,7 @@ def _forward(
         how["p"] = r.choice((1, 2, 2, 3, 4, 7, 50, 1000))
     size = dtype_of(dtype).itemsize
     layouts = tuple(output_layout(r, outs, size if i == 0 else 8) for i in range(count))
-    return Problem(op, {"x": input_layout(r, ins, size)}, {"x": dtype}, how, layouts, **_common(r))
+    return Problem(op, {"x": input_layout(r, ins, size)}, {"x": dtype}, how, layouts, **common(r))
 
 
 def _gradient(r: random.Random, how: dict[str, Any], ins: Any, outs: Any) -> Problem:
@@ -186,7 +195,7 @@ def _gradient(r: random.Random, how: dict[str, Any], ins: Any, outs: Any) -> Pro
     else:
         how = {"input_sizes": ins, **how, "include_padding": r.random() < 0.5}
     types = dict.fromkeys(arrays, dtype)
-    return Problem(op, arrays, types, how, (output_layout(r, ins, size),), **_common(r))
+    return Problem(op, arrays, types, how, (output_layout(r, ins, size),), **common(r))
 
 
 MODES = ("constant", "edge", "reflection", "symmetric", "wrap")
@@ -216,7 +225,7 @@ def padding(r: random.Random) -> Problem | None:
         how["value"] = _constant(r, dtype)
     size = dtype_of(dtype).itemsize
     ins = {"x": input_layout(r, tuple(shape), size)}
-    return Problem("padding", ins, {"x": dtype}, how, (output_layout(r, outs, size),), **_common(r))
+    return Problem("padding", ins, {"x": dtype}, how, (output_layout(r, outs, size),), **common(r))
 
 
 def _constant(r: random.Random, dtype: str) -> Any:
@@ -266,4 +275,4 @@ def normalization(r: random.Random) -> Problem | None:
         "activation": r.choice(ACTIVATIONS),
     }
     out = output_layout(r, shape, dtype_of(dtype).itemsize)
-    return Problem("mean_variance_normalization", arrays, types, how, (out,), **_common(r))
+    return Problem("mean_variance_normalization", arrays, types, how, (out,), **common(r))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import oracle
+from calls import function
 from problem import Problem
 from values import INTEGERS
 
 import cudml
 import exporters
 
+PADDED_IN_THE_ARRAY = ("max_pooling", "average_pooling", "lp_pooling",
+                       "max_pooling_grad", "average_pooling_grad")  # fmt: skip
 REFUSALS = (TypeError, ValueError, BufferError, cudml.CudaError)
 
 
@@ -32,7 +36,9 @@ def paired(
         return [_padded_in_turn(p, views["x"])], wants
     if p.op == "mean_variance_normalization":
         return _turned(p, views, wants)
-    return _pads_in_the_array(p, views, wants)
+    if p.op in PADDED_IN_THE_ARRAY:
+        return _pads_in_the_array(p, views, wants)
+    return None
 
 
 def _padded_in_turn(p: Problem, x: np.ndarray) -> np.ndarray:
@@ -166,7 +172,7 @@ def refused(p: Problem, views: dict[str, np.ndarray], outs: list[np.ndarray], nu
     if choice == 0 and geometry:
         how[geometry[0]] = 0
     elif choice == 1:
-        how["start_padding" if p.op != "mean_variance_normalization" else "epsilon"] = -1
+        how["epsilon" if "epsilon" in how else "start_padding"] = -1
     elif choice == 2 and "window_size" in how:
         how["window_size"] = 2**31 - 1
     elif choice == 3:
@@ -180,7 +186,7 @@ def refused(p: Problem, views: dict[str, np.ndarray], outs: list[np.ndarray], nu
     elif choice == 6 and out0.size > 1:
         out[0] = np.broadcast_to(out0.reshape(-1)[:1], out0.shape)
     elif choice == 7:
-        how["axes" if p.op != "padding" else "mode"] = (99,)
+        how["mode" if p.op.startswith("padding") else "axes"] = (99,)
     elif choice == 8:
         how["no_such_argument"] = 1
     elif choice == 9:
@@ -189,7 +195,7 @@ def refused(p: Problem, views: dict[str, np.ndarray], outs: list[np.ndarray], nu
         how["stream"] = 3
     given = out[0] if len(out) == 1 else tuple(out)
     try:
-        getattr(cudml, p.op)(**views, **how, out=given)
+        function(dataclasses.replace(p, how=how))(**views, out=given)
     except REFUSALS as error:
         if p.op not in str(error) and "argument" not in str(error):
             raise Wrong(f"refusal {number}: the message names no operator: {error}") from error

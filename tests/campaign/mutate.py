@@ -97,8 +97,13 @@ def tests_of(file: str) -> list[str]:
 def family_of(file: str) -> str:
     """The campaign's family that reaches a source file."""
     starts = (
+        (r"/pool_grad.*lp_", "lp_gradients"),
         (r"/pool_grad", "gradients"),
+        (r"/pad_grad", "padding_gradients"),
         (r"/(pad|border)", "padding"),
+        (r"/mvn_grad", "normalization_gradients"),
+        (r"/(normalize|statistics|merge)", "two_phase"),
+        (r"/unpool", "unpooling"),
         (r"/(pool|winners)", "pooling"),
         (r"/(mvn|moments|activation|elementary)", "normalization"),
     )

@@ -270,6 +270,16 @@ def normalization(arrays: dict[str, np.ndarray], how: dict[str, Any]) -> Want:
     return Want(found.values[0], "bound", found.dtypes[0], bound, list(found.others))
 
 
+def by_bounds(op: str, arrays: dict[str, Any], how: dict[str, Any]) -> list[Want]:
+    """As `cudml.bounds` has it: an operator that no oracle stands here for."""
+    found = bounds.expected(op, **arrays, **how)
+    rows = zip(found.values, found.rules, found.dtypes, found.bounds, strict=True)
+    wants = [Want(*row) for row in rows if row[0] is not None]
+    if wants and found.values[0] is not None:
+        wants[0].others = list(found.others)
+    return wants
+
+
 def _is_ordinary(x: np.ndarray) -> bool:
     return bool((np.abs(x.astype(np.float64)) < 1e15).all())
 

@@ -78,3 +78,26 @@ def fill(view: np.ndarray, dtype: str, kind: str, first: int) -> None:
         first %= _LENGTH - count + 1
         pool = _pool(dtype, kind)[first : first + count]
     view[...] = pool.reshape(view.shape)
+
+
+def make_sense(name: str, view: np.ndarray, first: int, size: int) -> None:
+    """Values that an argument of this name may have: counts are whole, squares not negative, and
+    most indices of an output of `size` elements lie inside it."""
+    if name == "indices":
+        r = np.random.default_rng(first)
+        low = 0 if view.dtype.kind == "u" else -3
+        view[...] = r.integers(low, max(1, size) + r.choice((0, 0, 3)), view.shape)
+    elif name in ("count", "a0", "b0"):
+        view[...] = np.floor(np.where(np.isfinite(view), np.abs(view), 1)) % 1024
+    elif name in ("variance", "a2", "b2", "y"):
+        view[...] = np.abs(view)
+
+
+def without_ends(view: np.ndarray) -> None:
+    """Finite numbers near the ends of the types made ordinary; NaN and infinities stay.
+
+    Products of a few of the others leave float32, where no bound claims anything.
+    """
+    size = np.abs(view.astype(np.float64))
+    far = np.isfinite(size) & ((size > 1e4) | ((size < 1e-4) & (size > 0)))
+    view[...] = np.where(far, np.copysign(np.ones((), view.dtype), view), view)
