@@ -17,7 +17,19 @@ from backends import CPU
 from cudml import bounds
 from folders import ROOT
 from harness import refused, run, with_arrays
-from path_calls import LAST, Call, Case, max_pool, pool, same, winners
+from path_calls import (
+    LAST,
+    Call,
+    Case,
+    average_grad,
+    max_grad,
+    max_pool,
+    mvn,
+    pad,
+    pool,
+    same,
+    winners,
+)
 from path_cases import CASES, LARGE
 from tests.cpu.test_isa import IS_SANITIZED, LEVELS, needs, x86
 
@@ -126,9 +138,21 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
         ("pool/planes", pool((2, 64, 7, 7), 7)),
         ("pool/pairs", max_pool((2, 64, 56, 57), 3, 2)),
         ("pool/plane_thirds", same((2, 64, 56, 56), (3, 3))),
+        ("mvn/rows", mvn((512, 768), 1, affine=(1, 768))),  # layer normalization
+        ("mvn/rows", mvn((2, 64, 28, 28), (2, 3), affine=(1, 64, 1, 1))),  # instances
+        ("mvn/tiles", mvn((2, 64, 28, 28), (0, 2, 3), affine=(1, 64, 1, 1), order=LAST)),  # a batch
+        ("pool_grad/max_pairs", max_grad((2, 64, 56, 56), 2, 2)),
+        ("pool_grad/average_rows", average_grad((2, 64, 58, 58), 3, 1)),
+        ("pad/packed", pad((1, 3, 224, 224), (0, 0, 3, 3), (0, 0, 3, 3), mode="reflection")),
+        (
+            "pad/packed",
+            pad((2, 64, 24, 24), (0, 0, 1, 1), (0, 0, 1, 1), "float16", mode="constant"),
+        ),
     ],
 )
 def test_usual_calls(path: str, call: Call) -> None:
+    """Whoever looks for a loop finds it: a usual call has the path that one would guess, and
+    paths are named as their files (`test_the_register`)."""
     e = call.explained()
     assert e.kernel == path or lacks_processor(e, path), e
 
