@@ -46,7 +46,8 @@ set(UNROLLED_SOURCES cpu/pool_grad/average_paths.cpp cpu/pool_grad/max_blocks.cp
 set(COMPACT -fno-tree-vectorize)
 set(COMPACT_SOURCES
     cpu/merge/plain.cpp cpu/mvn/plain.cpp cpu/mvn_grad/columns.cpp cpu/mvn_grad/plain.cpp
-    cpu/mvn_grad/planes.cpp cpu/mvn_grad/rows.cpp cpu/normalize/plain.cpp cpu/statistics/plain.cpp)
+    cpu/mvn_grad/planes.cpp cpu/mvn_grad/rows.cpp cpu/mvn_grad/side_by_side.cpp
+    cpu/normalize/plain.cpp cpu/statistics/plain.cpp)
 
 set(NVCC -O3 --compress-mode=size --threads=2 --expt-relaxed-constexpr)
 set(NVCC_HOST -fPIC -fvisibility=hidden -Wall -Wextra)

@@ -242,6 +242,11 @@ CASES = [
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements are floats of at most 32 bits": mvn_grad((5, 8), 0, (1, 8), dtype="float64"),
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
+    Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
+        "elements are floats of at most 32 bits":
+            mvn_grad((5, 8), 0, (5, 1), dtype="float64"),
+        "at most 1024 elements of a group": mvn_grad((1025, 8), 0, (1025, 1)),
+        "at most 1024 elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (5, 1))}),
     Case("mvn_grad/rows", mvn_grad((9, 16), 1, (1, 16)), {
         "elements are floats of at most 32 bits":
             mvn_grad((9, 16), 1, (1, 16), dtype="float64"),

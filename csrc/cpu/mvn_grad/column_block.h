@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "cpu/mvn/walk.h"
 #include "cpu/mvn_grad/cell.h"
-#include "cpu/mvn_grad/column_layout.h"
+#include "cpu/mvn_grad/column_sums.h"
 #include "cpu/mvn_grad/column_tiles.h"
 #include "cpu/mvn_grad/passed.h"
 #include "cpu/threads/parallel.h"
@@ -23,15 +22,6 @@ struct StripRows {
   int64_t x_ahead, grad_ahead;  // from its rows to those of the next strip, or 0
 };
 
-/// Of rows that are packed in a buffer, and of none.
-struct BufferRows {
-  int64_t at[kStripRows], none[kStripRows] = {};
-  constexpr BufferRows() {
-    for (int64_t r = 0; r < kStripRows; ++r) at[r] = r * kTileColumns;
-  }
-};
-inline constexpr BufferRows kBufferRows;
-
 /// What a pass over the rows is for.
 struct ColumnWork {
   bool moments = false;   // sums of d and d * d
@@ -46,17 +36,40 @@ struct ColumnSpan {
   bool operator==(const ColumnSpan&) const = default;
 };
 
+/// What belongs to the columns of a span, zeros behind them.
+[[gnu::noinline]] inline void set_constants(const MvnGradPlan& plan, const Operands& o,
+                                            const GradColumns& layout, const ColumnSpan& span,
+                                            const GradOffsets& origin,
+                                            const CellState<float>* states,
+                                            ColumnConstants<kGradColumns>& to) {
+  const CellState<float>* const own = states + span.outer * layout.kept.size;
+  int64_t cell = span.first / layout.fold, f = span.first % layout.fold;
+  for (int64_t c = 0; c < span.n; ++c) {
+    const CellState<float>& state = own[cell];
+    to.pivot[c] = state.normal.pivot;
+    to.delta[c] = state.normal.delta;
+    to.factor[c] = state.normal.factor;
+    to.shift[c] = -state.mean_w;
+    to.slope[c] = -state.mean_wz;
+    to.scale[c] = static_cast<float>(column_scale(plan, o, layout, origin, span.first + c));
+    const int64_t at = origin.bias + cell * layout.kept.bias + f * layout.folded.bias;
+    to.bias[c] = plan.has_bias ? float(read_wide(o.inputs[3], plan.bias_dtype, at)) : 0;
+    if (++f == layout.fold) f = 0, ++cell;
+  }
+  for (float* row : {to.pivot, to.delta, to.factor, to.shift, to.slope, to.scale, to.bias})
+    std::fill_n(row + span.n, kTileColumns, 0.0f);
+}
+
 template <class T>
 class ColumnBlock {
  public:
   ColumnBlock(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout)
       : plan_(plan),
+        operands_(o),
         layout_(layout),
         x_(plan.reads_x() ? static_cast<const T*>(o.inputs[0]) : nullptr),
         grad_(static_cast<const T*>(o.inputs[1])),
         dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
-        scale_(o.inputs[2], plan.scale_dtype, &kOne),
-        bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
         is_passing_(!reads_input(plan.activation.kind)),
         has_gate_(Gate<float>::suits(plan.activation)),
         is_swish_(plan.activation.kind == ActivationKind::swish),
@@ -64,44 +77,13 @@ class ColumnBlock {
         is_streamed_(kTileColumns * int64_t(sizeof(T)) % 64 == 0 &&
                      is_norm_streamed(plan.compulsory_bytes() / 2)) {}
 
-  /// Scale with the slope of a linear activation, of column c of the rows at `origin`.
-  double scale_of(const GradOffsets& origin, int64_t c) const {
-    if (!plan_.has_scale) return slope();
-    const int64_t at = origin.scale + c / layout_.fold * layout_.kept.scale +
-                       c % layout_.fold * layout_.folded.scale;
-    return double(scale_.at(at)) * slope();
-  }
-  /// That of a linear activation, or 1.
-  double slope() const {
-    return plan_.activation.kind == ActivationKind::linear ? double(float(plan_.activation.a)) : 1;
-  }
-
   /// Turns to other columns; `states` are those of all cells.
   void begin(const ColumnSpan& span, const CellState<float>* states) {
     span_ = span;
     origin_ = GradWalk(plan_.kept, layout_.outer_rank, span.outer).offsets();
-    const CellState<float>* const own = states + span.outer * layout_.kept.size;
-    int64_t cell = span.first / layout_.fold, f = span.first % layout_.fold;
-    for (int64_t c = 0; c < span.n; ++c) {
-      const CellState<float>& state = own[cell];
-      constants_.pivot[c] = state.normal.pivot;
-      constants_.delta[c] = state.normal.delta;
-      constants_.factor[c] = state.normal.factor;
-      constants_.shift[c] = -state.mean_w;
-      constants_.slope[c] = -state.mean_wz;
-      constants_.scale[c] = static_cast<float>(scale_of(origin_, span.first + c));
-      constants_.bias[c] =
-          !plan_.has_bias
-              ? 0
-              : bias_.at(origin_.bias + cell * layout_.kept.bias + f * layout_.folded.bias);
-      if (++f == layout_.fold) f = 0, ++cell;
-    }
+    set_constants(plan_, operands_, layout_, span, origin_, states, constants_);
     tiles_ = (span.n + kTileColumns - 1) / kTileColumns;
     is_narrow_ = span.n < kTileColumns;
-    if (!is_narrow_) return;
-    for (float* row : {constants_.pivot, constants_.delta, constants_.factor, constants_.shift,
-                       constants_.slope, constants_.scale, constants_.bias})
-      std::fill(row + span.n, row + kTileColumns, 0.0f);
   }
   const ColumnSpan& span() const { return span_; }
 
@@ -117,13 +99,12 @@ class ColumnBlock {
       const int64_t c = begin_of(k);
       const TileRows<const T> grad{grad_ + at.grad + c, rows_.grad, {rows_.grad_ahead}};
       const TileRows<T> dx{dx_ ? dx_ + at.dx + c : nullptr, rows_.dx, {0}};
-      if (is_narrow_) {
-        run_narrow(x_ ? x_ + at.x : nullptr, grad, dx, work);
-      } else if (x_) {
-        run_tile(k, TileRows<const T>{x_ + at.x + c, rows_.x, {rows_.x_ahead}}, grad, dx, work);
-      } else {
-        run_tile(k, TileRows<const T>{zeros_, kBufferRows.none, {0}}, grad, dx, work);
-      }
+      TileRows<const T> x{zeros_, kBufferRows.none, {0}};
+      if (x_) x = {x_ + at.x + c, rows_.x, {rows_.x_ahead}};
+      if (kIsWidened || is_narrow_)
+        run_widened(k, x, grad, dx, work);
+      else if constexpr (!kIsWidened)
+        run_tile(k, x, grad, dx, work);
     }
   }
 
@@ -143,8 +124,8 @@ class ColumnBlock {
   }
 
  private:
-  static constexpr float kOne = 1, kZero = 0;
   static constexpr int64_t kMostTiles = kGradColumns / kTileColumns;
+  static constexpr bool kIsWidened = kIsKeptSmall && sizeof(T) < sizeof(float);
   static constexpr T zeros_[kTileColumns] = {};
 
   /// The last tile ends with the columns, so some columns may be in two.
@@ -194,9 +175,9 @@ class ColumnBlock {
     if (is_passing_) return finish(k, c, x, grad, dx, Through{}, work);
     if (is_swish_) return finish(k, c, x, grad, dx, SwishPass(f, 0, 0), work);
     if (has_gate_) return finish(k, c, x, grad, dx, Gate<float>(f, 0, 0), work);
-    widen_tile(x, grad, rows_.n, c, h_, wide_);
-    pass_row(f, h_, wide_, h_, rows_.n * kTileColumns);
-    finish(k, c, x, TileRows<const float>{h_, kBufferRows.at, {0}}, dx, Through{}, work);
+    widen_tile(x, grad, rows_.n, c, v_, passing_);
+    pass_row(f, v_, passing_, v_, rows_.n * kTileColumns);
+    finish(k, c, x, TileRows<const float>{v_, kBufferRows.at, {0}}, dx, Through{}, work);
   }
 
   template <class X, class G, class D, class Pass>
@@ -209,21 +190,22 @@ class ColumnBlock {
     write_tile(x, grad, dx, rows_.n, c, pass, {has_product_, is_streamed});
   }
 
-  /// Columns that do not fill a tile, by way of one that zeros complete.
-  [[gnu::noinline]] void run_narrow(const T* x, const TileRows<const T>& grad,
-                                    const TileRows<T>& dx, const ColumnWork& work) {
-    copy_in({x ? x : zeros_, x ? rows_.x : kBufferRows.none, {0}}, narrow_x_);
-    copy_in(grad, narrow_grad_);
+  /// The same by way of floats; zeros complete columns that do not fill a tile.
+  [[gnu::noinline]] void run_widened(int64_t k, const TileRows<const T>& x,
+                                     const TileRows<const T>& grad, const TileRows<T>& dx,
+                                     const ColumnWork& work) {
+    copy_in(x, wide_x_);
+    copy_in(grad, wide_grad_);
     const bool are_lines = std::exchange(are_lines_, false);
-    run_tile(0, TileRows<const float>{narrow_x_, kBufferRows.at, {0}},
-             TileRows<const float>{narrow_grad_, kBufferRows.at, {0}},
-             TileRows<float>{narrow_dx_, kBufferRows.at, {0}}, work);
+    run_tile(k, TileRows<const float>{wide_x_, kBufferRows.at, {0}},
+             TileRows<const float>{wide_grad_, kBufferRows.at, {0}},
+             TileRows<float>{wide_dx_, kBufferRows.at, {0}}, work);
     are_lines_ = are_lines;
     if (!work.writes) return;
     for (int64_t r = 0; r < rows_.n; ++r)
-      for (int64_t c = 0; c < span_.n; c += kFloats)
+      for (int64_t c = 0; c < std::min(span_.n, kTileColumns); c += kFloats)
         with_lanes(span_.n - c, [&](auto m) {
-          store_narrow(dx[r] + c, load_wide(narrow_dx_ + r * kTileColumns + c, Whole{}), m);
+          store_narrow(dx[r] + c, load_wide(wide_dx_ + r * kTileColumns + c, Whole{}), m);
         });
   }
 
@@ -237,10 +219,10 @@ class ColumnBlock {
   }
 
   const MvnGradPlan& plan_;
+  const Operands& operands_;
   const GradColumns& layout_;
   const T *x_, *grad_;
   T* dx_;
-  Parameter<T> scale_, bias_;
   bool is_passing_, has_gate_, is_swish_, has_product_, is_streamed_;
   bool is_narrow_ = false, are_lines_ = false;
   int64_t tiles_ = 0;
@@ -250,7 +232,7 @@ class ColumnBlock {
   ColumnConstants<kGradColumns> constants_;
   TileSums moments_[kMostTiles], products_[kMostTiles];
   using Buffer = float[kStripRows * kTileColumns];
-  alignas(64) Buffer h_, wide_, narrow_x_, narrow_grad_, narrow_dx_;
+  alignas(64) Buffer v_, passing_, wide_x_, wide_grad_, wide_dx_;
 };
 
 }  // namespace

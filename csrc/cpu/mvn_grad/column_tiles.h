@@ -45,6 +45,15 @@ struct TileRows {
   T* operator[](int64_t r) const { return base + at[r]; }
 };
 
+/// Of rows that are packed in a buffer, and of none.
+struct BufferRows {
+  int64_t at[kStripRows], none[kStripRows] = {};
+  constexpr BufferRows() {
+    for (int64_t r = 0; r < kStripRows; ++r) at[r] = r * kTileColumns;
+  }
+};
+inline constexpr BufferRows kBufferRows;
+
 /// The normalizers of a tile's columns.
 struct TileNormalizer {
   Floats pivot[kTileVectors], delta[kTileVectors], factor[kTileVectors];

@@ -4,11 +4,13 @@
 #include "cpu/mvn_grad/plain.h"
 #include "cpu/mvn_grad/planes.h"
 #include "cpu/mvn_grad/rows.h"
+#include "cpu/mvn_grad/side_by_side.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_columns(const MvnGradPlan& plan, const Machine&) { return are_grad_columns_apart(plan); }
+bool has_short_cells(const MvnGradPlan& plan, const Machine&) { return are_grad_cells_short(plan); }
 bool are_floats_narrow(const MvnGradPlan& plan, const Machine&) {
   return plan.dtype != Dtype::float64;
 }
@@ -23,6 +25,8 @@ void columns(const MvnGradPlan& plan, const Arrays& a) {
     if constexpr (!std::is_same_v<T, double>) mvn_grad_columns<T>(plan, a);
   });
 }
+
+void side_by_side(const MvnGradPlan& plan, const Arrays& a) { mvn_grad_side_by_side(plan, a); }
 
 void rows(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
@@ -50,6 +54,9 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        "scale and bias",
        has_columns}},
      columns},
+    {"mvn_grad/side_by_side",
+     {kNarrow, {"at most 1024 elements of a group stand 8 or more apart", has_short_cells}},
+     side_by_side},
     {"mvn_grad/rows",
      {kNarrow,
       {"a group is one packed row, with a scale for each position, if there is one",

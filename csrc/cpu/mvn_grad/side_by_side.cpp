@@ -1,0 +1,197 @@
+// The gradient of normalization for groups side by side: a block of them is read once, into packed
+// floats, from which all else follows.
+#include "cpu/mvn_grad/side_by_side.h"
+
+#include "cpu/mvn_grad/cell_block.h"
+#include "cpu/mvn_grad/column_layout.h"
+#include "cpu/mvn_grad/totals.h"
+#include "cpu/threads/arena.h"
+#include "cpu/threads/interrupt.h"
+#include "cpu/threads/parallel.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+constexpr int64_t kMostCellRows =
+    1024;  // of a cell: a tile of so many stays in the second-level cache
+/// A block of so many elements stays there, too; memory is slow to find shorter pieces of rows.
+constexpr int64_t kBlockElements = 32768, kMostCells = 512;
+
+class CellsAbreast {
+ public:
+  using State = CellState<float>;
+
+  CellsAbreast(const MvnGradPlan& plan, const Operands& o)
+      : plan_(plan),
+        operands_(o),
+        outer_rank_(plan.kept_rank),
+        rows_(plan.cell_size),
+        at_(new GradOffsets[size_t(rows_)]),
+        is_streamed_(is_norm_streamed(plan.compulsory_bytes() / 2)) {
+    if (outer_rank_ > 0 && is_shared(plan, plan.kept[outer_rank_ - 1]))
+      kept_ = plan.kept[--outer_rank_];
+    width_ =
+        std::clamp(kBlockElements / rows_ / kTileColumns * kTileColumns, kTileColumns, kMostCells);
+    blocks_ = (kept_.size + width_ - 1) / width_;
+    GradWalk walk(plan.reduced, plan.reduced_rank, 0);
+    for (int64_t r = 0; r < rows_; ++r, walk.advance()) at_[size_t(r)] = walk.offsets();
+  }
+
+  void run() const {
+    const int64_t tasks = plan_.cells / kept_.size * blocks_;
+    const int64_t shares = plan_.has_totals() ? shares_of(plan_, tasks) : tasks;
+    const Totals<float> totals(plan_, plan_.has_totals() ? shares : 0, operands_);
+    parallel_for(shares, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      CellRows rows(rows_);
+      const std::unique_ptr<float[]> room(new float[size_t(2 * rows_ * width_)]());
+      const Room<CellTile> tile(plan_);
+      for (int64_t share = begin; share < end; ++share)
+        for (int64_t i = part_begin(tasks, share, shares),
+                     last = part_begin(tasks, share + 1, shares);
+             i < last; ++i) {
+          checkpoint();
+          run_block(i, room.get(), *tile, rows);
+          if (plan_.has_totals()) add_totals(i / blocks_, rows, {totals, share});
+        }
+    });
+    totals.finish();
+  }
+
+ private:
+  struct Share {
+    const Totals<float>& totals;
+    int64_t index;
+  };
+
+  /// Whether cells along an axis are neighbours in memory and share what belongs to their rows.
+  static bool is_shared(const MvnGradPlan& plan, const MvnGradAxis& a) {
+    return GradColumns::is_packed(plan, a, 1) && !a.scale && !a.bias && !a.totals[0] &&
+           !a.totals[1];
+  }
+
+  GradOffsets origin(int64_t outer) const {
+    return GradWalk(plan_.kept, outer_rank_, outer).offsets();
+  }
+
+  void run_block(int64_t task, float* room, CellTile& tile, CellRows& rows) const {
+    const int64_t outer = task / blocks_, first = task % blocks_ * width_,
+                  n = std::min(width_, kept_.size - first);
+    GradOffsets at = origin(outer);
+    for (int64_t r = 0; r < rows_; ++r) {
+      const GradOffsets& row = at_[size_t(r)];
+      rows.scale[size_t(r)] =
+          parameter(2, plan_.has_scale, plan_.scale_dtype, at.scale + row.scale);
+      rows.bias[size_t(r)] = parameter(3, plan_.has_bias, plan_.bias_dtype, at.bias + row.bias);
+    }
+    at.add(kept_, first);
+    float *const x = room, *const grad = room + rows_ * width_;
+    visit_floats([&]<class T>() {
+      const auto from = [&](int k) { return static_cast<const T*>(operands_.inputs[k]); };
+      if (plan_.reads_x()) copy_in(from(0) + at.x, &GradOffsets::x, n, x);
+      copy_in(from(1) + at.grad, &GradOffsets::grad, n, grad);
+    });
+    for (int64_t c = 0; c < n; c += kTileColumns) {
+      State states[kTileColumns];
+      const int64_t count = std::min(kTileColumns, n - c);
+      if (plan_.are_given || plan_.has_sums)
+        for (int64_t i = 0; i < count; ++i)
+          states[i] = state_given<float>(
+              plan_, operands_,
+              GradWalk(plan_.kept, plan_.kept_rank, outer * kept_.size + first + c + i).offsets());
+      tile.run(x + c * rows_, grad + c * rows_, count, states, rows);
+    }
+    rows.settle(rows_);
+    if (!plan_.wants_dx) return;
+    visit_floats(
+        [&]<class T>() { copy_out(static_cast<T*>(operands_.outputs[0]) + at.dx, n, grad); });
+  }
+
+  template <class Fn>
+  void visit_floats(const Fn& fn) const {
+    visit(plan_.dtype, FloatTypes{}, [&]<class T>() {
+      if constexpr (!std::is_same_v<T, double>) fn.template operator()<T>();
+    });
+  }
+
+  /// Scale, or without one 1; bias or 0.
+  float parameter(int k, bool is_there, Dtype dtype, int64_t at) const {
+    return is_there ? static_cast<float>(read_wide(operands_.inputs[k], dtype, at)) : float(k == 2);
+  }
+
+  /// n numbers of each row into tiles, zeros behind them.
+  template <class T>
+  [[gnu::noinline]] void copy_in(const T* from, int64_t GradOffsets::* along, int64_t n,
+                                 float* to) const {
+    constexpr int64_t kAhead = 8;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const T* const row = from + at_[size_t(r)].*along;
+      if (r + kAhead < rows_)
+        for (int64_t c = 0; c < n; c += 64 / int64_t(sizeof(T)))
+          __builtin_prefetch(from + at_[size_t(r + kAhead)].*along + c);
+      for (int64_t c = 0; c < n; c += kTileColumns) {
+        float* const tile = to + c * rows_ + r * kTileColumns;
+        for (int64_t k = 0; k < kTileColumns; k += kFloats) {
+          Floats v{};
+          if (c + k < n) with_lanes(n - c - k, [&](auto m) { v = load_wide(row + c + k, m); });
+          store_vector(tile + k, v);
+        }
+      }
+    }
+  }
+
+  template <class T>
+  [[gnu::noinline]] void copy_out(T* to, int64_t n, const float* from) const {
+    const bool converts = converts_pairs();
+    for (int64_t r = 0; r < rows_; ++r) {
+      T* const row = to + at_[size_t(r)].dx;
+      const bool is_streamed = is_streamed_ && reinterpret_cast<uintptr_t>(row) % 64 == 0;
+      for (int64_t c = 0; c < n; c += kTileColumns) {
+        const float* const tile = from + c * rows_ + r * kTileColumns;
+        if (c + kTileColumns <= n) {
+          put_pair(row + c, load_vector<Floats>(tile), load_vector<Floats>(tile + kFloats),
+                   is_streamed, false, converts);
+          continue;
+        }
+        for (int64_t k = 0; c + k < n; k += kFloats)
+          with_lanes(n - c - k,
+                     [&](auto m) { store_narrow(row + c + k, load_vector<Floats>(tile + k), m); });
+      }
+    }
+  }
+
+  /// Hands the rows' sums over.
+  void add_totals(int64_t outer, CellRows& rows, const Share& share) const {
+    const GradOffsets begin = origin(outer);
+    const bool are_sums = plan_.kind == MvnGradKind::sums;
+    for (int k = 0; k < 2; ++k) {
+      double* const sums = rows.sums[are_sums ? 1 - k : k].get();
+      for (int64_t r = 0; r < rows_ && share.totals.is_wanted(k); ++r) {
+        const double by = are_sums ? double(rows.scale[size_t(r)]) : 1;
+        share.totals.add_one(share.index, k, begin.totals[k] + at_[size_t(r)].totals[k],
+                             by * sums[r]);
+      }
+      std::fill_n(sums, rows_, 0.0);
+    }
+  }
+
+  const MvnGradPlan& plan_;
+  const Operands& operands_;
+  MvnGradAxis kept_{};
+  int outer_rank_;
+  int64_t rows_, width_, blocks_;
+  std::unique_ptr<GradOffsets[]> at_;  // of a cell's elements
+  bool is_streamed_;
+};
+
+}  // namespace
+
+bool are_grad_cells_short(const MvnGradPlan& plan) {
+  return plan.reduced_rank > 0 && !plan.is_empty() && !GradColumns::is_folded(plan) &&
+         plan.reduced[plan.reduced_rank - 1].x >= 8 && plan.cell_size <= kMostCellRows;
+}
+
+void mvn_grad_side_by_side(const MvnGradPlan& plan, const Operands& operands) {
+  CellsAbreast(plan, operands).run();
+}
+
+}  // namespace cudml::cpu::CUDML_ISA
