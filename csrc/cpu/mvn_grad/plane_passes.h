@@ -3,7 +3,8 @@
 #pragma once
 
 #include "cpu/simd/lanes.h"
-#include "cpu/simd/swish.h"
+#include "cpu/simd/slopes.h"
+#include "math/activation.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -46,19 +47,16 @@ struct Gate {
   }
 };
 
-/// Through v * sigmoid(a * v): f' = t + z * t * (1 - t) with z = a * v and t = sigmoid(z).
+/// Through v * sigmoid(a * v).
 struct SwishPass {
-  Floats a, factor, shift;
+  SwishSlope slope;
+  Floats factor, shift;
 
   SwishPass(const Activation& f, float of_d, float rest)
-      : a(broadcast(float(f.a))), factor(broadcast(of_d)), shift(broadcast(rest)) {}
+      : slope{broadcast(float(f.a))}, factor(broadcast(of_d)), shift(broadcast(rest)) {}
 
   [[gnu::always_inline]] Floats operator()(Floats grad, Floats d) const {
-    const Floats v = fused(d, factor, shift), z = gated_product(a, v), one = broadcast(1);
-    const Floats e = exponential(minus_magnitude(z)), share = quotient(one, one + e),
-                 rest = e * share;
-    const Floats slope = by_sign(z, rest, share) + gated_product(rest * share, z);
-    return grad * (v == v ? slope : v);
+    return grad * slope(fused(d, factor, shift));
   }
 };
 

@@ -57,23 +57,6 @@ bool is_given_streamed(const NormalizePlan& plan, const T* x, const T* y, bool f
          (follow || are_lines || row_bytes >= kLong);
 }
 
-/// row[i] = f(row[i]), as apply_given() has it.
-template <class A>
-void activate_given(const Activation& f, A* row, int64_t n) {
-  if constexpr (std::is_same_v<A, float>)
-    if (f.kind == ActivationKind::swish) {
-      const Swish swish(f);
-      for (int64_t i = 0; i < n; i += kFloats)
-        with_lanes(n - i, [&](auto m) {
-          Floats v[1] = {load_wide(row + i, m)};
-          swish(v);
-          store_narrow(row + i, v[0], m);
-        });
-      return;
-    }
-  activate_row(f, row, n);
-}
-
 /// y[i] = f(formula(x[i])) for i in [0, n). y may be x.
 template <class T, class Formula>
 void apply_given(const Activation& f, T* y, const T* x, int64_t n, const Formula& formula,

@@ -97,7 +97,7 @@ class Positions {
     if constexpr (std::is_same_v<T, A>)
       if (inner_.stride[Plan::kY] == 1) out = y;
     normalize_row(out, x, n, normalized, scale, bias);
-    activate_given(plan_.activation, out, n);
+    activate_row(plan_.activation, out, n);
     if (out == rows.y) store_row<T>(y, inner_.stride[Plan::kY], out, n);
   }
 
@@ -112,7 +112,7 @@ class Positions {
       given_.fill(at, inner_, length, rows.pivot + to, rows.delta + to, rows.factor + to);
     });
     normalize_row(rows.y, rows.x, n, normalized_in(rows), {rows.scale}, {rows.bias});
-    activate_given(plan_.activation, rows.y, n);
+    activate_row(plan_.activation, rows.y, n);
     for_rows(first, n, [&](const NormalizeOffsets& at, int64_t from, int64_t length) {
       store_row<T>(y_ + at[Plan::kY], inner_.stride[Plan::kY], rows.y + from, length);
     });

@@ -87,7 +87,7 @@ inline Floats by_sign(Floats v, Floats a, Floats b) {
 /// a * b, but 0 where a is.
 inline Floats gated_product(Floats a, Floats b) { return a == 0 ? Floats{} : a * b; }
 
-/// a / b for b in [1, 2], to a unit and a half in the last place.
+/// a / b for b in [1, 16], to a unit and a half in the last place.
 inline Floats quotient(Floats a, Floats b) { return a / b; }
 
 inline Doubles as_doubles(HalfFloats v) { return __builtin_convertvector(v, Doubles); }

@@ -3,32 +3,11 @@
 
 #include <array>
 
-#include "cpu/simd/convert.h"
+#include "cpu/simd/exponential.h"
 #include "math/activation.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-/// Coefficients from that of the highest power of x down to the constant.
-template <class... Rest>
-inline Floats polynomial(Floats x, float highest, Rest... rest) {
-  Floats p = broadcast(highest);
-  ((p = fused(p, x, broadcast(rest))), ...);
-  return p;
-}
-
-/// e^x for x <= 0: 2^n * e^r with |r| <= (ln 2) / 2, whose minimax polynomial is off by 4e-9.
-inline Floats exponential(Floats x) {
-  const Floats limited = at_least(x, -105.0f);
-  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: leaves the nearest whole number
-  const Floats shifted = fused(limited, broadcast(1.44269504f), broadcast(kShift)),
-               whole = shifted - kShift;
-  const Floats r =
-      fused(whole, broadcast(2.12194440e-4f), fused(whole, broadcast(-0.693359375f), limited));
-  const Floats p = polynomial(r, 1.3813851401e-3f, 8.3690788597e-3f, 4.1668422520e-2f,
-                              1.6666518152e-1f, 4.9999994040e-1f, 1.0f, 1.0f);
-  return times_power(p, whole);
-}
 
 /// x / (1 + 2^z) with z = -a * log2(e) * x, for |z| < 64. 2^z is a power of 2^(1/kSteps) from a
 /// table times that of a remainder, which costs half of what a polynomial for 2^z would; without a

@@ -65,7 +65,7 @@ inline Floats gated_product(Floats a, Floats b) {
   return _mm256_and_ps(_mm256_cmp_ps(a, Floats{}, _CMP_NEQ_UQ), a * b);
 }
 
-/// a / b for b in [1, 2], to a unit and a half in the last place.
+/// a / b for b in [1, 16], to a unit and a half in the last place.
 inline Floats quotient(Floats a, Floats b) { return a / b; }
 
 inline Floats root(Floats v) { return _mm256_sqrt_ps(v); }

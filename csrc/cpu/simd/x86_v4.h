@@ -116,7 +116,7 @@ inline Floats gated_product(Floats a, Floats b) {
   return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(a, Floats{}, _CMP_NEQ_UQ), a, b);
 }
 
-/// a / b for b in [1, 2], to a unit and a half in the last place.
+/// a / b for b in [1, 16], to a unit and a half in the last place.
 inline Floats quotient(Floats a, Floats b) {
   const Floats guess = _mm512_maskz_rcp14_ps(0xffff, b);
   return a * fused(guess, fused(-b, guess, broadcast(1)), guess);
