@@ -266,3 +266,19 @@ def test_writing_past_the_caches_changes_nothing() -> None:
     never, always = (child_says(PLACED, CUDML_STREAM_BYTES=n) for n in (str(10**15), "0"))
     lines = never.splitlines()
     assert never == always and len(lines) == 192 and len(set(lines)) == 48
+
+
+@pytest.mark.decision("D-GRAD-12", "D-GRAD-13")
+@pytest.mark.parametrize("a", [1.0, 1.702, -0.75, 1e-3, 300.0, 1e-30, 1e30])
+def test_the_slope_of_swish_everywhere(a: float) -> None:
+    """Near 0, where it has its extremes, where it is 0 or 1, and at infinity; by planes, too."""
+    ends = np.array([0.0, -0.0, 1e-38, -1e-30, 1e30, -1e30, INF, -INF, np.nan, 87.4, -87.4, 88.1])
+    v = np.concatenate([np.linspace(-24, 24, 1401), np.linspace(-130, 130, 523), ends])
+    x = np.repeat(v.astype("f4")[:, None], 40, 1)
+    grad = data(x.shape, "float32", 3)
+    how = {"activation": ("swish", {"sigmoid_input_scale": a}), "epsilon": 0.0,
+           "layouts": FLAT, "backend": CPU, "out": False}  # fmt: skip
+    mean, variance = np.zeros((1, 40), "f4"), np.ones((1, 40), "f4")
+    check("normalize_grad", x, grad, mean, variance, **how)
+    check("normalize_grad", x.T.copy()[None], grad.T.copy()[None], mean.T[None], variance.T[None],
+          **how)  # fmt: skip

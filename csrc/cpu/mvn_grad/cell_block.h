@@ -195,7 +195,7 @@ class CellTile {
     const Activation& f = plan_.activation;
     const TileConstants c(constants_, 0);
     const int64_t n = strip(r);
-    if (f.kind == ActivationKind::swish)
+    if (SwishPass::suits(f))
       return take_strip(x_, grad_, r, n, c, SwishPass(f, 0, 0), counted_, rows, sums_);
     if (f.kind != ActivationKind::identity) {
       float* const g = grad_ + r * kTileColumns;

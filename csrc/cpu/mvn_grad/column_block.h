@@ -72,7 +72,7 @@ class ColumnBlock {
         dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
         is_passing_(!reads_input(plan.activation.kind)),
         has_gate_(Gate<float>::suits(plan.activation)),
-        is_swish_(plan.activation.kind == ActivationKind::swish),
+        is_swish_(SwishPass::suits(plan.activation)),
         has_product_(takes_product(plan)),
         is_streamed_(kTileColumns * int64_t(sizeof(T)) % 64 == 0 &&
                      is_norm_streamed(plan.compulsory_bytes() / 2)) {}

@@ -47,13 +47,17 @@ struct Gate {
   }
 };
 
-/// Through v * sigmoid(a * v).
+/// Through v * sigmoid(a * v), for the a that the quick slope suits.
 struct SwishPass {
-  SwishSlope slope;
+  QuickSwishSlope slope;
   Floats factor, shift;
 
+  static bool suits(const Activation& f) {
+    return f.kind == ActivationKind::swish && QuickSwishSlope::suits(f.a);
+  }
+
   SwishPass(const Activation& f, float of_d, float rest)
-      : slope{broadcast(float(f.a))}, factor(broadcast(of_d)), shift(broadcast(rest)) {}
+      : slope(f.a), factor(broadcast(of_d)), shift(broadcast(rest)) {}
 
   [[gnu::always_inline]] Floats operator()(Floats grad, Floats d) const {
     return grad * slope(fused(d, factor, shift));

@@ -31,7 +31,7 @@ class PlaneSlices {
         has_bias_(plan.has_bias),
         reads_v_(reads_input(plan.activation.kind)),
         has_gate_(Gate<A>::suits(plan.activation)),
-        is_swish_(std::is_same_v<A, float> && plan.activation.kind == ActivationKind::swish),
+        is_swish_(std::is_same_v<A, float> && SwishPass::suits(plan.activation)),
         keeps_h_(std::is_same_v<T, A> && reads_v_ && !has_gate_ && !is_swish_ &&
                  plan.has_own_sums()),
         has_product_(takes_product(plan)),
