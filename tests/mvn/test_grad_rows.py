@@ -3,6 +3,8 @@ itself."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,32 @@ def test_each_total_is_the_same_without_the_other() -> None:
     for k, name in ((1, "scale"), (2, "bias")):
         one = gradient(x, grad, scale, bias, axes=1, outputs=(name,))
         assert bits(one[k]).tolist() == bits(both[k]).tolist()
+
+
+@pytest.mark.decision("D-GRAD-16")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("activation", [None, "gelu"])
+def test_totals_do_not_follow_from_dx(dtype: str, activation: Any) -> None:
+    """They are added up in the pass that writes dx, or by themselves, and from the same sums."""
+    x, grad = data((130, 77), dtype, 1), data((130, 77), dtype, 2)
+    scale, bias = data((1, 77), dtype, 3), data((1, 77), dtype, 4)
+    more = {"axes": 1, "activation": activation}
+    every = gradient(x, grad, scale, bias, **more)
+    for outputs in (("scale", "bias"), ("scale",), ("x", "bias")):
+        some = gradient(x, grad, scale, bias, outputs=outputs, **more)
+        for one, other in zip(some, every, strict=True):
+            assert one is None or bits(one).tolist() == bits(other).tolist()
+
+
+@pytest.mark.decision("D-GRAD-19")
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1.0, 1e12, 1e18])
+def test_factors_at_the_ends_of_the_range(size: float) -> None:
+    """Deviations so small or large that r, r^2 or a product with them leaves the range of float."""
+    x = (data((5, 80), "float32", 1).astype("f8") * size).astype("f4")
+    for scale in (1.0, 1e-20, 1e15):
+        grad = data((5, 80), "float32", 2)
+        call = np.full((1, 80), scale, "f4"), np.zeros((1, 80), "f4")
+        check(OP, x, grad, *call, axes=1, epsilon=0, layouts=PACKED)
 
 
 @pytest.mark.decision("D-TEN-9")

@@ -9,9 +9,6 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Whether z may be summed up as d * factor: no product of d leaves the range for that.
-inline bool is_joinable(double factor) { return factor >= 0x1p-20 && factor <= 0x1p20; }
-
 template <class T>
 class PlaneSlices {
  public:
@@ -75,7 +72,7 @@ class PlaneSlices {
   }
 
   /// Writes dx; `formula` is the cell's.
-  void write(const Slice& s, const State& state, PlaneFormula<A>& formula,
+  void write(const Slice& s, const State& state, JoinedDx<A>& formula,
              PlaneBuffers<A>& rows) const {
     const bool is_sound = formula.take(s.scale);
     if (keeps_h_) return write_from_h(s, state, is_sound ? &formula : nullptr, rows);
@@ -89,8 +86,8 @@ class PlaneSlices {
   static constexpr A kOne = 1, kZero = 0;
 
   template <class Pass>
-  [[gnu::always_inline]] void write_as(const Slice& s, bool is_streamed,
-                                       const PlaneFormula<A>& formula, const Pass& pass) const {
+  [[gnu::always_inline]] void write_as(const Slice& s, bool is_streamed, const JoinedDx<A>& formula,
+                                       const Pass& pass) const {
     if (has_product_)
       write_plane<true>(s, is_streamed, formula, pass);
     else
@@ -98,7 +95,7 @@ class PlaneSlices {
   }
 
   /// The same where h stands in dx.
-  [[gnu::noinline]] void write_from_h(Slice s, const State& state, const PlaneFormula<A>* formula,
+  [[gnu::noinline]] void write_from_h(Slice s, const State& state, const JoinedDx<A>* formula,
                                       PlaneBuffers<A>& rows) const {
     s.grad = s.dx;
     if (formula)

@@ -28,25 +28,6 @@ template <class A, class V>
   return keep_last<A>(v, m.n);
 }
 
-/// The sum of each block of kBlock lanes, one after the other.
-template <int kBlock>
-[[gnu::always_inline]] inline Floats halved_blocks(Floats v) {
-  if constexpr (kBlock == 1)
-    return v;
-  else
-    return halved_blocks<kBlock / 2>(
-        blocks_halved<kBlock>(v, v, std::make_integer_sequence<int, int(kFloats)>{}));
-}
-
-/// Adds the lanes of each vector to its total, by halves.
-template <class A, int kSums>
-[[gnu::always_inline]] inline void add_lanes_of(const Vector<A> (&sums)[kSums],
-                                                double (&total)[kSums]) {
-  const Floats lanes = halved_blocks<int(kFloats) / kSums>(sums_of_blocks<kSums>(sums));
-#pragma GCC unroll 4
-  for (int k = 0; k < kSums; ++k) total[k] += double(lanes[k]);
-}
-
 /// Adds up what step(sums, i, lanes) adds for each vector of n elements, at least a vector of them.
 /// The order of additions depends on n alone.
 template <class A, int kSums, class Step>
@@ -68,7 +49,7 @@ template <class A, int kSums, class Step>
     if (i < end) step(others, end - kStep, Last{end - i});
 #pragma GCC unroll 4
     for (int k = 0; k < kSums; ++k) sums[k] += others[k];
-    add_lanes_of<A>(sums, total);
+    add_lanes_of(sums, total);
   }
 }
 

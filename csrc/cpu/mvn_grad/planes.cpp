@@ -95,7 +95,7 @@ class PlaneCells {
                bool is_written) const {
     return [=, this, &cell, &state](int64_t begin, int64_t end) {
       const Room<PlaneBuffers<A>> rows;
-      PlaneFormula<A> formula(state);
+      JoinedDx<A> formula(state);
       planes_.for_slices(cell, begin, end, [&](int64_t i, const SliceOffsets& at) {
         checkpoint_for(at.n);
         const Slice slice = slices_of_(at);

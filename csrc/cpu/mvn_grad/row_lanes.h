@@ -1,4 +1,4 @@
-// Vectors of a row, whole ones and its last; the statistics of a row.
+// Vectors of a row, whole ones and its last.
 #pragma once
 
 #include "cpu/mvn/moments.h"
@@ -29,27 +29,6 @@ inline double lane_total(const Vector<A>& v) {
   constexpr int kCount = int(kLanes<A>);
   using Wide = Vector<double, kCount* int(sizeof(double))>;
   return add_lanes<kCount>(__builtin_convertvector(v, Wide));
-}
-
-/// Statistics of a row of at least a vector, in one pass about a guess, or in two where that is far
-/// from the mean.
-template <class T>
-Moments<Acc<T>> row_moments(const T* x, int64_t n, bool use_mean) {
-  float guess = use_mean ? guess_from(n, [&](int64_t i) { return load_wide(x + i, Whole{}); }) : 0;
-  for (bool is_last = false;; is_last = true) {
-    double sum = 0, square = 0;
-    for (int64_t i = 0; i < n; i += kStretch) {
-      RowSums sums;
-      sums.add(x + i, std::min(kStretch, n - i), broadcast(guess), use_mean);
-      sum += sum_of_lanes(sums.lanes());
-      square += sum_of_lanes(sums.square_lanes());
-    }
-    if (!use_mean) return {double(n), 0, 0, square};
-    const double delta = sum / double(n);
-    if (is_last || is_near(delta, fused(-delta, delta, square / double(n))))
-      return moments_about(double(n), guess, sum, square);
-    guess = guess_of(double(guess) + delta, 1);
-  }
 }
 
 }  // namespace

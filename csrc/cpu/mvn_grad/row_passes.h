@@ -2,7 +2,7 @@
 // rows.
 #pragma once
 
-#include "cpu/mvn_grad/cell.h"
+#include "cpu/mvn_grad/joined.h"
 #include "cpu/mvn_grad/row_lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -29,17 +29,85 @@ struct GradRow {
   if (row) __builtin_prefetch(row + i, 0, 2);
 }
 
-/// z = ((x - pivot) - delta) * factor
+/// z = (x - pivot) * factor + shift, where the shift is as small as what rounding the mean to the
+/// pivot left.
 template <class A>
 struct NormalLanes {
-  Vector<A> pivot, delta, factor;
+  Vector<A> pivot, factor, shift;
 
   explicit NormalLanes(const Normalizer<A>& n)
       : pivot(Vector<A>{} + n.pivot),
-        delta(Vector<A>{} + n.delta),
-        factor(Vector<A>{} + n.factor) {}
-  Vector<A> operator()(Vector<A> x) const { return ((x - pivot) - delta) * factor; }
+        factor(Vector<A>{} + n.factor),
+        shift(Vector<A>{} - (n.delta == 0 ? A(0) : n.delta * n.factor)) {}
+  Vector<A> operator()(Vector<A> x) const { return fused(x - pivot, factor, shift); }
 };
+
+/// What one pass adds up of d = x - pivot, d * d, w and w * d; without a gradient w is 0, and the
+/// first two have the same bits.
+struct JoinedSums {
+  double of[4] = {};
+};
+
+/// Lanes beyond a row's end add 0.
+template <bool kHasGrad, class T>
+[[gnu::noinline]] JoinedSums joined_sums(const T* x, const T* grad, const T* next,
+                                         const Acc<T>* scale, int64_t n, Acc<T> pivot) {
+  using V = Vector<Acc<T>>;
+  JoinedSums total;
+  for (int64_t first = 0; first < n; first += kSumStretch) {
+    V sums[4] = {}, others[4] = {};
+    const auto add = [&](V(&sum)[4], int64_t i, auto m) __attribute__((always_inline)) {
+      fetch(next, i);
+      const V d = select(m, load_wide(x + i, m) - pivot, V{});
+      sum[0] += d;
+      sum[1] = fused(d, d, sum[1]);
+      if constexpr (kHasGrad) {
+        const V w = load_wide(grad + i, m) * load_wide(scale + i, m);
+        sum[2] += w;
+        sum[3] = fused(w, d, sum[3]);
+      }
+    };
+    for_lanes<Acc<T>>(first, std::min(n, first + kSumStretch),
+                      [&](int64_t i, int k, auto m) { add(k == 0 ? sums : others, i, m); });
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) sums[k] += others[k];
+    add_lanes_of(sums, total.of);
+  }
+  return total;
+}
+
+/// Statistics of a row of at least a vector, in one pass about a guess, or in two where that is far
+/// from the mean. `sums` receives the last pass's.
+template <bool kHasGrad, class T>
+Moments<float> row_moments(const T* x, const T* grad, const T* next, const float* scale, int64_t n,
+                           bool use_mean, JoinedSums& sums) {
+  const auto count = double(n);
+  float guess = use_mean ? guess_from(n, [&](int64_t i) { return load_wide(x + i, Whole{}); }) : 0;
+  sums = joined_sums<kHasGrad>(x, grad, next, scale, n, guess);
+  if (!use_mean) return {count, 0, 0, sums.of[1]};
+  const double delta = sums.of[0] / count;
+  if (!is_near(delta, fused(-delta, delta, sums.of[1] / count))) {
+    guess = guess_of(double(guess) + delta, 1);
+    sums = joined_sums<kHasGrad>(x, grad, next, scale, n, guess);
+  }
+  return moments_about(count, guess, sums.of[0], sums.of[1]);
+}
+
+/// Finds a row's own statistics, and its sums of w and w * z in the same pass. Returns whether the
+/// sums are sound, too.
+template <class T>
+bool find_joined(GradRow<T, T>& row, const Acc<T>* scale, int64_t n, bool use_mean,
+                 bool use_variance, double epsilon) {
+  JoinedSums sums;
+  const Moments<float> m =
+      row_moments<true>(row.x, row.grad, row.next[0], scale, n, use_mean, sums);
+  row.state.normal = normalizer_of(m, use_variance, epsilon);
+  row.sum_w = sums.of[2];
+  if (!use_variance) return true;
+  const double factor = double(row.state.normal.factor);
+  row.sum_wz = factor * fused(-m.delta, sums.of[2], sums.of[3]);
+  return is_joinable(factor) && is_finite(row.sum_wz);
+}
 
 /// The sums of w, and of w * z where there is a z. Lanes beyond a row's end add 0.
 template <bool kHasZ, class T, class G>
@@ -64,24 +132,40 @@ template <bool kHasZ, class T, class G>
   }
 }
 
-/// dx = factor * (w - mean_w - z * mean_wz), the last where it is there. D is T or the computing
-/// type.
-template <bool kTakesProduct, class D, class T, class G>
-[[gnu::noinline]] void write_dx_as(D* dx, const GradRow<T, G>& row, const Acc<T>* scale, int64_t n,
-                                   bool is_streamed) {
+/// What rows are added to, a number for each position, up to a whole vector; null where it is not
+/// wanted.
+template <class A>
+struct RowTotals {
+  A *products = nullptr, *sums = nullptr;  // of h * z; of h
+};
+
+/// dx of a row, which takes a term of x off where kTakesProduct; kHasTotals: and the row is added
+/// to both totals. D is T or the computing type.
+template <bool kTakesProduct, bool kHasTotals, class D, class T, class G>
+[[gnu::noinline]] void write_joined(D* dx, const GradRow<T, G>& row, const Acc<T>* scale, int64_t n,
+                                    bool is_streamed, const JoinedDx<Acc<T>>& formula,
+                                    const RowTotals<Acc<T>>& totals) {
   using A = Acc<T>;
   using V = Vector<A>;
   constexpr int64_t kStep = kLanes<A>;
-  const NormalLanes<A> normal(row.state.normal);
-  const V minus_mean = V{} - row.state.mean_w, slope = V{} - row.state.mean_wz;
+  const V pivot = V{} + formula.pivot, slope = V{} + formula.slope, shift = V{} + formula.shift,
+          factor = V{} + formula.factor;
   const T *const x = row.x, *const next = row.next[1];
   const G* const grad = row.grad;
+  const NormalLanes<A> normal(row.state.normal);
+  A *const products = totals.products, *const sums = totals.sums;
   const bool converts = converts_pairs();
   const auto result = [&](int64_t i, auto m) __attribute__((always_inline)) {
     fetch(next, i);
-    V d = fused(load_wide(grad + i, m), load_wide(scale + i, m), minus_mean);
-    if constexpr (kTakesProduct) d = fused(normal(load_wide(x + i, m)), slope, d);
-    return normal.factor * d;
+    const V h = load_wide(grad + i, m), w = h * load_wide(scale + i, m);
+    if constexpr (!kTakesProduct) return fused(w, factor, shift);
+    const V d = load_wide(x + i, m) - pivot;
+    if constexpr (kHasTotals) {
+      const V z = fused(d, normal.factor, normal.shift);
+      store_vector(products + i, fused(h, z, load_vector<V>(products + i)));
+      store_vector(sums + i, load_vector<V>(sums + i) + h);
+    }
+    return fused(w, factor, fused(d, slope, shift));
   };
   int64_t i = 0;
   for (; i + 2 * kStep <= n; i += 2 * kStep)
@@ -89,20 +173,42 @@ template <bool kTakesProduct, class D, class T, class G>
   for_lanes<A>(i, n, [&](int64_t j, int, auto m) { store_narrow(dx + j, result(j, m), m); });
 }
 
-/// The same with what is there told at run time.
+/// The same where factors so large or small that they must not be joined.
 template <class D, class T, class G>
-void write_dx_row(bool takes_product, D* dx, const GradRow<T, G>& row, const Acc<T>* scale,
-                  int64_t n, bool is_streamed) {
-  if (takes_product) return write_dx_as<true>(dx, row, scale, n, is_streamed);
-  write_dx_as<false>(dx, row, scale, n, is_streamed);
+[[gnu::noinline, gnu::cold]] void write_apart(bool takes_product, D* dx, const GradRow<T, G>& row,
+                                              const Acc<T>* scale, int64_t n) {
+  const CellState<Acc<T>>& s = row.state;
+  const double factor = double(s.normal.factor);
+  for (int64_t i = 0; i < n; ++i) {
+    double d = double(load_as_acc(row.grad[i])) * double(scale[i]) - double(s.mean_w);
+    if (takes_product) {
+      const double z =
+          (double(load_as_acc(row.x[i])) - double(s.normal.pivot)) - double(s.normal.delta);
+      d -= z * factor * double(s.mean_wz);
+    }
+    dx[i] = store_as<D>(static_cast<Acc<T>>(factor * d));
+  }
 }
 
-/// What rows are added to, a number for each position, up to a whole vector; null where it is not
-/// wanted.
-template <class A>
-struct RowTotals {
-  A *products = nullptr, *sums = nullptr;  // of h * z; of h
-};
+/// dx = factor * (w - mean_w - z * mean_wz), the last where it is there. Returns whether the row
+/// has been added to the totals, too, if there are any.
+template <class D, class T, class G>
+bool write_dx_row(bool takes_product, D* dx, const GradRow<T, G>& row, const Acc<T>* scale,
+                  int64_t n, bool is_streamed, const RowTotals<Acc<T>>& totals = {}) {
+  JoinedDx<Acc<T>> formula(row.state);
+  if (!formula.take(1)) {
+    write_apart(takes_product, dx, row, scale, n);
+    return false;
+  }
+  const bool has_totals = takes_product && totals.products;
+  if (!takes_product)
+    write_joined<false, false>(dx, row, scale, n, is_streamed, formula, totals);
+  else if (!has_totals)
+    write_joined<true, false>(dx, row, scale, n, is_streamed, formula, totals);
+  else
+    write_joined<true, true>(dx, row, scale, n, is_streamed, formula, totals);
+  return has_totals;
+}
 
 /// Adds kCount vectors of each row from position i on, in the rows' order.
 template <bool kHasProducts, bool kHasSums, int kCount, class T, class G, class Lanes>

@@ -31,16 +31,20 @@ class RowCells {
         n_(plan.cell_size),
         batch_(Space::batch_of(n_)),
         is_large_(is_norm_streamed(plan.cells * n_ * int64_t(sizeof(T)))),
-        is_streamed_(is_large_ && has_whole_lines()) {
+        is_streamed_(is_large_ && has_whole_lines()),
+        joins_totals_(plan.wants_dx && takes_product(plan) && plan.reduced[0].dx == 1 &&
+                      plan.totals[0].is_wanted && plan.totals[1].is_wanted) {
     if (plan.kept_rank == 0) return;
-    x_step_ = plan.kept[plan.kept_rank - 1].x;
-    grad_step_ = plan.kept[plan.kept_rank - 1].grad;
+    const int64_t row_bytes = n_ * int64_t(sizeof(T)),
+                  ahead = (kLeastAhead + row_bytes - 1) / row_bytes;
+    x_step_ = ahead * plan.kept[plan.kept_rank - 1].x;
+    grad_step_ = ahead * plan.kept[plan.kept_rank - 1].grad;
   }
 
   void run() const {
     const int64_t cells = plan_.is_empty() ? 0 : plan_.cells;
     const int64_t shares = cells && plan_.has_totals() ? shares_of(plan_, cells) : 0;
-    const Totals<A> totals(plan_, shares, operands_);
+    const Totals<A> totals(plan_, shares, operands_, are_staged_rows(cells, shares));
     if (cells && (plan_.wants_dx || shares))
       parallel_for(shares ? shares : cells, plan_.compulsory_bytes(),
                    [&](int64_t begin, int64_t end) {
@@ -55,8 +59,19 @@ class RowCells {
  private:
   static constexpr A kOne = 1, kZero = 0;
 
+  /// Bytes from a row to what is read ahead: memory takes as long as two passes over these.
+  static constexpr int64_t kLeastAhead = 6144;
+
   /// Rows whose terms are added up before they go to the totals, and those that are staged there.
   static constexpr int64_t kMostAdded = 64, kMostStaged = 1024;
+
+  /// Whether nothing of a share needs to go further than where rows are staged.
+  bool are_staged_rows(int64_t cells, int64_t shares) const {
+    bool are_rows = shares > 0 && (cells - 1) / shares < kMostStaged;
+    for (int k = 0; k < 2; ++k)
+      are_rows &= !plan_.totals[k].is_wanted || plan_.reduced[0].totals[k] == 1;
+    return are_rows;
+  }
 
   /// Whether rows of dx are whole lines, which may be written past the caches.
   bool has_whole_lines() const {
@@ -156,29 +171,40 @@ class RowCells {
     void finish_batch(const GradOffsets* at, int64_t count) {
       GradRow<T, G> rows[kMostBatched];
       for (int64_t r = 0; r < count; ++r) {
-        read_row(at[r], space_.h[r], rows[r]);
-        if (plan_.has_own_sums()) find_means(rows[r]);
-        if (plan_.wants_dx) write_dx(c_.dx_ + at[r].dx, rows[r]);
+        if (!read_row(at[r], space_.h[r], rows[r])) find_sums(rows[r]);
+        if (plan_.has_own_sums()) set_means(rows[r]);
+        const bool is_added = plan_.wants_dx && write_dx(c_.dx_ + at[r].dx, rows[r]);
+        if (c_.joins_totals_ && !is_added) add_rows_to(space_.totals, &rows[r], 1, c_.n_);
       }
-      if (plan_.has_totals()) add_rows_to(space_.totals, rows, count, c_.n_);
+      if (plan_.has_totals() && !c_.joins_totals_) add_rows_to(space_.totals, rows, count, c_.n_);
     }
 
+    /// Returns whether sums of w have been found, or are not needed.
     template <class G>
-    void read_row(const GradOffsets& at, A* h, GradRow<T, G>& row) const {
+    bool read_row(const GradOffsets& at, A* h, GradRow<T, G>& row) const {
+      const bool is_activated = plan_.activation.kind != ActivationKind::identity;
       row.x = c_.x_ + at.x;
       row.state = state_given<A>(plan_, c_.operands_, at);
-      if (plan_.has_own_statistics())
-        row.state.normal = normalizer_of(row_moments(row.x, c_.n_, plan_.use_mean),
-                                         plan_.use_variance, plan_.epsilon);
       const T* const grad = c_.grad_ + at.grad;
       if (c_.is_large_) {
         row.next[0] = row.x + c_.x_step_;
         row.next[1] = grad + c_.grad_step_;
         if (!plan_.wants_dx) fetch_row(grad);
       }
-      if constexpr (std::is_same_v<G, T>) row.grad = grad;
+      if constexpr (std::is_same_v<G, T>) {
+        row.grad = grad;
+        if (plan_.has_own_statistics() && plan_.has_own_sums() && !is_activated)
+          return find_joined(row, scale_, c_.n_, plan_.use_mean, plan_.use_variance, plan_.epsilon);
+      }
+      if (plan_.has_own_statistics()) {
+        JoinedSums sums;
+        row.state.normal = normalizer_of(
+            row_moments<false>(row.x, row.x, row.next[0], scale_, c_.n_, plan_.use_mean, sums),
+            plan_.use_variance, plan_.epsilon);
+      }
       if constexpr (std::is_same_v<G, A>)
-        if (plan_.activation.kind != ActivationKind::identity) row.grad = pass(row, grad, h);
+        if (is_activated) row.grad = pass(row, grad, h);
+      return !plan_.has_own_sums();
     }
 
     /// Before it is read for the totals, with those of other rows.
@@ -187,23 +213,30 @@ class RowCells {
     }
 
     template <class G>
-    void find_means(GradRow<T, G>& row) const {
+    void find_sums(GradRow<T, G>& row) const {
       if (plan_.use_variance)
         sum_row<true>(row, scale_, c_.n_);
       else
         sum_row<false>(row, scale_, c_.n_);
+    }
+
+    template <class G>
+    void set_means(GradRow<T, G>& row) const {
       const auto n = double(c_.n_);
       if (plan_.use_mean) row.state.mean_w = static_cast<A>(row.sum_w / n);
       if (plan_.use_variance) row.state.mean_wz = static_cast<A>(row.sum_wz / n);
     }
 
+    /// Returns whether the row has been added to the totals, too.
     template <class G>
-    void write_dx(T* dx, const GradRow<T, G>& row) const {
+    bool write_dx(T* dx, const GradRow<T, G>& row) const {
       const int64_t stride = plan_.reduced[0].dx;
       if (stride == 1)
-        return write_dx_row(takes_product(plan_), dx, row, scale_, c_.n_, c_.is_streamed_);
+        return write_dx_row(takes_product(plan_), dx, row, scale_, c_.n_, c_.is_streamed_,
+                            c_.joins_totals_ ? space_.totals : RowTotals<A>{});
       write_dx_row(takes_product(plan_), space_.wide, row, scale_, c_.n_, false);
       store_row<T>(dx, stride, space_.wide, c_.n_);
+      return false;
     }
 
     /// h of a row.
@@ -245,6 +278,7 @@ class RowCells {
   Parameter<T> scale_, bias_;
   int64_t n_, batch_;
   bool is_large_, is_streamed_;         // read ahead; written past the caches
+  bool joins_totals_;                   // to the pass that writes dx
   int64_t x_step_ = 0, grad_step_ = 0;  // to the row that is read ahead
 };
 

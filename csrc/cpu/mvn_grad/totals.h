@@ -104,15 +104,17 @@ inline int64_t part_begin(int64_t n, int64_t s, int64_t shares) {
 template <class A>
 class Totals {
  public:
-  Totals(const MvnGradPlan& plan, int64_t shares, const Operands& operands)
+  /// `are_rows`: each share adds rows of stride 1 alone, so few that none settles them.
+  Totals(const MvnGradPlan& plan, int64_t shares, const Operands& operands, bool are_rows = false)
       : plan_(plan), operands_(operands), shares_(shares) {
     for (int k = 0; k < 2; ++k) {
       const MvnGradTotal& total = plan.totals[k];
-      if (total.is_wanted && !is_direct(k))
-        room_[k].reset(new Total<A>[size_t(std::max<int64_t>(1, shares * total.count))]());
-      if (!room_[k] || std::is_same_v<A, double> || total.count > kMostStaged) continue;
-      stage_[k].reset(new A[size_t(std::max<int64_t>(1, shares * total.count))]());
-      most_count_ = std::max(most_count_, total.count);
+      if (!total.is_wanted || is_direct(k)) continue;
+      const auto count = size_t(std::max<int64_t>(1, shares * total.count));
+      const bool is_staged = !std::is_same_v<A, double> && total.count <= kMostStaged;
+      if (is_staged) stage_[k].reset(new A[count]());
+      if (is_staged) most_count_ = std::max(most_count_, total.count);
+      if (!is_staged || !are_rows) room_[k].reset(new Total<A>[count]());
     }
     staged_.reset(new Staged[size_t(std::max<int64_t>(1, shares))]);
   }
@@ -238,9 +240,9 @@ class Totals {
   void add_shares(int k, int64_t first, int64_t n, Total<A>* sums) const {
     for (int64_t s = 0; s < shares_; ++s) {
       const int64_t at = s * plan_.totals[k].count + first;
-      const Total<A>* const room = room_[k].get() + at;
+      const Total<A>* const room = room_[k] ? room_[k].get() + at : nullptr;
       const A* const stage = stage_[k] ? stage_[k].get() + at : nullptr;
-      for (int64_t i = 0; i < n; ++i) sums[i].add(room[i]);
+      for (int64_t i = 0; room && i < n; ++i) sums[i].add(room[i]);
       for (int64_t i = 0; stage && i < n; ++i) sums[i].add(double(stage[i]));
     }
   }

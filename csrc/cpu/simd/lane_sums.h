@@ -41,6 +41,25 @@ template <int kCount>
   }
 }
 
+/// The sum of each block of kBlock lanes, one after the other.
+template <int kBlock>
+[[gnu::always_inline]] inline Floats halved_blocks(Floats v) {
+  if constexpr (kBlock == 1)
+    return v;
+  else
+    return halved_blocks<kBlock / 2>(
+        blocks_halved<kBlock>(v, v, std::make_integer_sequence<int, int(kFloats)>{}));
+}
+
+/// Adds the lanes of each vector to its total, by halves.
+template <int kSums>
+[[gnu::always_inline]] inline void add_lanes_of(const Floats (&sums)[kSums],
+                                                double (&total)[kSums]) {
+  const Floats lanes = halved_blocks<int(kFloats) / kSums>(sums_of_blocks<kSums>(sums));
+#pragma GCC unroll 4
+  for (int k = 0; k < kSums; ++k) total[k] += double(lanes[k]);
+}
+
 /// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i].
 [[gnu::noinline]] inline Floats sums_of_lanes(const Floats* v) {
   return sums_of_blocks<int(kFloats)>(v);
