@@ -217,6 +217,35 @@ def test_winners_of_pairs_of_columns(dtype: str, width: int) -> None:
             assert np.array_equal(got.astype(np.float64), want), window
 
 
+@pytest.mark.core
+@pytest.mark.decision("D-MAX-3", "D-MAX-5", "D-MAX-6")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("planes", [35, 64, 1030])
+def test_winners_of_pairs_side_by_side(dtype: str, planes: int) -> None:
+    """Values that tie or are in no order, by windows without overlap of 2 to 8 taps, with rows,
+    columns and slices left over; planes next to each other and with gaps between elements."""
+    values = np.array([np.nan, -np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -1.0], np.float32)
+    chosen = np.random.default_rng(planes)
+    windows = {(17,): (2,), (7, 9): (2, 2), (8, 13): (3, 2), (5, 9): (1, 8), (5, 3, 7): (2, 2, 2)}
+    for sizes, window in windows.items():
+        geometry = {"window_size": window, "strides": window}
+        x = chosen.choice(values, (2, planes, *sizes)).astype(dtype_of(dtype))
+        grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+        want = of_max(x, grad, geometry)
+        wide = lanes_last(np.full((2, planes + 3, *sizes), 7, x.dtype))
+        for array, out in (
+            (lanes_last(x), None),
+            (lanes_last(np.repeat(x, 2, 1))[:, :planes], wide[:, 1:-2]),
+        ):
+            array[...] = x
+            e = cudml.explain("max_pooling_grad", array, lanes_last(grad), **geometry, device="cpu")
+            if "not pool_grad/max_lane_pairs, which needs that the processor has" not in e.reason:
+                assert e.kernel == "pool_grad/max_lane_pairs", e
+            got = cudml.max_pooling_grad(array, lanes_last(grad), **geometry, out=out)
+            assert np.array_equal(got.astype(np.float64), want), window
+        assert (wide[:, [0, -2, -1]] == 7).all()
+
+
 # Windows that advance by 1 along the rows, or by 2 in pairs and thirds: shape, then how they lie.
 ALONG_ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "3 by 1": ((2, 3, 19, 37), {"window_size": 3, "start_padding": 1, "end_padding": 1}),

@@ -148,6 +148,19 @@ CASES = [
         "windows of two columns and at most 8 rows cover packed rows of a usual length without "
         "pads, gaps": max_grad((2, 3, 17, 8), (7, 2), (8, 2)),
     }),
+    Case("pool_grad/max_lane_pairs", max_grad((2, 16, 7, 5), (4, 2), (4, 2), order=LAST), {
+        "elements have at most 32 bits":
+            max_grad((2, 16, 7, 5), (4, 2), (4, 2), order=LAST, dtype="float64"),
+        "windows of 2 to 8 taps": max_grad((2, 16, 7, 5), (3, 3), (3, 3), order=LAST),
+        "windows of 2 to 8 taps cover planes without pads":
+            max_grad((2, 16, 7, 5), (4, 2), (4, 2), (1, 0), order=LAST),
+        "windows of 2 to 8 taps cover planes without pads, gaps":
+            max_grad((2, 16, 7, 5), (3, 2), (4, 2), order=LAST),
+        "windows of 2 to 8 taps cover planes without pads, gaps or overlap":
+            max_grad((2, 16, 7, 5), (4, 2), (3, 2), order=LAST),
+        "windows of 2 to 8 taps cover planes without pads, gaps or overlap, a vector of which":
+            max_grad((2, 7, 7, 5), (4, 2), (4, 2), order=LAST),
+    }),
     Case("pool_grad/max_side_by_side", max_grad((2, 8, 2, 74), (1, 65), 9, order=LAST), {
         "8 planes or more lie side by side in x and the result":
             max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST),

@@ -10,10 +10,6 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-bool is_narrow(const PoolGradPlan& plan, const Machine&) {
-  return plan.forward.dtype != Dtype::float64;
-}
-
 /// float64 has the precision that longer sums are given.
 bool are_sums_short(const PoolGradPlan& plan, const Machine&) {
   return plan.forward.dtype == Dtype::float64 || most_covers(plan.forward) <= kLongestChain;
@@ -45,10 +41,7 @@ void rows(const PoolGradPlan& plan, const Arrays& a) {
 }
 
 void thirds(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>)
-      AverageThirds<T>(plan, a.inputs[1], a.outputs[0]).run();
-  });
+  visit_usual(plan, [&]<class T>() { AverageThirds<T>(plan, a.inputs[1], a.outputs[0]).run(); });
 }
 
 void blocks(const PoolGradPlan& plan, const Arrays& a) {
@@ -76,7 +69,6 @@ void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
         [&]<class T>() { gather(average_elements<T>(), plan, a); });
 }
 
-constexpr Predicate<PoolGradPlan> kNarrow{"elements have at most 32 bits", is_narrow};
 constexpr Predicate<PoolGradPlan> kShort{"no element has more windows than one sum may join",
                                          are_sums_short};
 constexpr Predicate<PoolGradPlan> kRows{
@@ -92,7 +84,8 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      pairs},
     {"pool_grad/average_rows", {kNarrow, kShort, kRows}, rows},
     {"pool_grad/average_thirds",
-     {kNarrow,
+     {kHasAvx,
+      kNarrow,
       {"windows are 3 x 3, two apart, on packed planes, and begin at most one element before them",
        has_thirds}},
      thirds},

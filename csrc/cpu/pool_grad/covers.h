@@ -1,8 +1,10 @@
 // What both pooling gradients share on the CPU: places of results, and windows that cover them.
 #pragma once
 
+#include "cpu/isa/paths.h"
 #include "cpu/pool/walk.h"
 #include "cpu/simd/convert.h"
+#include "cpu/simd/vector.h"
 #include "cpu/threads/parallel.h"
 #include "ops/pool_grad.h"
 
@@ -56,6 +58,21 @@ inline int64_t most_covers(const PoolPlan& f) {
     n = std::min<int64_t>(1 << 30, n * std::min({a.window, a.out, steps}));
   }
   return n;
+}
+
+/// float64 is rare, and each type a copy of the loops.
+inline bool is_narrow(const PoolGradPlan& plan, const Machine&) {
+  return plan.forward.dtype != Dtype::float64;
+}
+constexpr Predicate<PoolGradPlan> kNarrow{"elements have at most 32 bits", is_narrow};
+
+inline bool has_avx(const PoolGradPlan&, const Machine&) { return !kIsKeptSmall; }
+constexpr Predicate<PoolGradPlan> kHasAvx{"the processor has AVX", has_avx};
+
+/// Calls fn.operator()<T>() with the type of a plan that both hold for.
+template <class Fn>
+void visit_usual(const PoolGradPlan& plan, const Fn& fn) {
+  if constexpr (!kIsKeptSmall) visit(plan.forward.dtype, Types<float, Float16, BFloat16>{}, fn);
 }
 
 /// More gradients than this may not be added up in float32 one by one.

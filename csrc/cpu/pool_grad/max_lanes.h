@@ -42,14 +42,12 @@ template <int64_t kStep, class A, class B, class Body>
   }
 }
 
-/// Keys of pixels. What stands `ahead` elements further on is fetched.
+/// Keys of pixels.
 template <class T>
-[[gnu::noinline]] void load_lane_keys(Pixels<const T> x, int64_t lanes, int64_t ahead,
-                                      RowKey<T>* to, int64_t pitch) {
+[[gnu::noinline]] void load_lane_keys(Pixels<const T> x, int64_t lanes, RowKey<T>* to,
+                                      int64_t pitch) {
   using Keys = Vector<RowKey<T>>;
   for_lanes<kLanes<RowKey<T>>>(x, lanes, to, pitch, [&](const T* from, RowKey<T>* key) {
-    const char* const next = reinterpret_cast<const char*>(from) + ahead * int64_t(sizeof(T));
-    __builtin_prefetch(next, 0, 2);
     store_vector(key, keys_of<T>(load_vector<Keys>(from)));
   });
 }
@@ -132,10 +130,11 @@ struct LaneCovers {
 };
 
 /// Elements of columns that are equally far apart get what the windows over them hand out, in the
-/// order of taps. kCovers is the number of windows, or 0 for any.
+/// order of taps. kCovers is the number of windows, or 0 for any. Pixels of `next` are fetched, one
+/// for each that is written: reads wait for none of the stores.
 template <int kCovers, bool kStreamed, class T>
 [[gnu::noinline]] void hand_out_lanes(const LaneCovers<T>& covers, int64_t pitch,
-                                      const Pixels<T>& to) {
+                                      const Pixels<T>& to, const Pixels<const T>& next) {
   using Sum = Acc<T>;
   using Taps = Vector<LaneTap<T>>;
   const LaneTap<T>* winner[kCovers ? kCovers : 1];
@@ -148,8 +147,10 @@ template <int kCovers, bool kStreamed, class T>
   }
   const int64_t count = kCovers ? kCovers : covers.count;
   T* dst = to.at;
-  for (int64_t c = 0, at = 0; c < to.count; ++c, dst += to.step)
+  const T* ahead = next.at;
+  for (int64_t c = 0, at = 0; c < to.count; ++c, dst += to.step, ahead += next.step)
     for (int64_t i = 0; i < pitch; i += kLanes<Sum>, at += kLanes<Sum>) {
+      __builtin_prefetch(ahead + i, 0, 3);
       Vector<Sum> sum = {};
 #pragma GCC unroll 4
       for (int64_t k = 0; k < count; ++k) {
@@ -168,11 +169,12 @@ template <int kCovers, bool kStreamed, class T>
 }
 
 template <bool kStreamed, class T>
-void hand_out(const LaneCovers<T>& covers, int64_t pitch, const Pixels<T>& to) {
-  if (covers.count == 1) return hand_out_lanes<1, kStreamed>(covers, pitch, to);
-  if (covers.count == 2) return hand_out_lanes<2, kStreamed>(covers, pitch, to);
-  if (covers.count == 4) return hand_out_lanes<4, kStreamed>(covers, pitch, to);
-  hand_out_lanes<0, kStreamed>(covers, pitch, to);
+void hand_out(const LaneCovers<T>& covers, int64_t pitch, const Pixels<T>& to,
+              const Pixels<const T>& next) {
+  if (covers.count == 1) return hand_out_lanes<1, kStreamed>(covers, pitch, to, next);
+  if (covers.count == 2) return hand_out_lanes<2, kStreamed>(covers, pitch, to, next);
+  if (covers.count == 4) return hand_out_lanes<4, kStreamed>(covers, pitch, to, next);
+  hand_out_lanes<0, kStreamed>(covers, pitch, to, next);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The paths of max pooling's gradient on the CPU, first choice first.
 #include "cpu/isa/families.h"
 #include "cpu/pool_grad/max_blocks.h"
+#include "cpu/pool_grad/max_lane_pairs.h"
 #include "cpu/pool_grad/max_pairs.h"
 #include "cpu/pool_grad/max_rows.h"
 #include "cpu/pool_grad/max_scatter.h"
@@ -12,6 +13,9 @@ namespace {
 
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
 bool has_pairs(const PoolGradPlan& plan, const Machine&) { return MaxPairs<float>::fits(plan); }
+bool has_lane_pairs(const PoolGradPlan& plan, const Machine&) {
+  return MaxLanePairs<float>::fits(plan);
+}
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return has_lanes(plan) && plan.forward.x.batch[1] == 1;
 }
@@ -26,6 +30,12 @@ void rows(const PoolGradPlan& plan, const Arrays& a) {
 void pairs(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{},
         [&]<class T>() { MaxPairs<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]).run(); });
+}
+
+void lane_pairs(const PoolGradPlan& plan, const Arrays& a) {
+  visit_usual(plan, [&]<class T>() {
+    MaxLanePairs<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]).run();
+  });
 }
 
 void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
@@ -63,6 +73,13 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "gaps or overlap",
        has_pairs}},
      pairs},
+    {"pool_grad/max_lane_pairs",
+     {kHasAvx,
+      kNarrow,
+      {"windows of 2 to 8 taps cover planes without pads, gaps or overlap, a vector of which or "
+       "more lie side by side in all tensors",
+       has_lane_pairs}},
+     lane_pairs},
     {"pool_grad/max_side_by_side",
      {{"8 planes or more lie side by side in x and the result", has_neighbours},
       {"windows have few taps, at most 64 from the first to the last along an axis, and no element "

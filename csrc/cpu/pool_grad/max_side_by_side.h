@@ -220,8 +220,8 @@ class MaxLanes {
     std::fill(keys + (to - first) * s_.pitch, keys + (end - first) * s_.pitch, kNone);
     const T* const at =
         x_ + b.task.flat + slice * f_.x.space[0] + row * f_.x.space[1] + from * f_.x.space[2];
-    load_lane_keys<T>({at, f_.x.space[2], to - from}, b.task.n, f_.axis[1].stride * f_.x.space[1],
-                      keys + (from - first) * s_.pitch, s_.pitch);
+    load_lane_keys<T>({at, f_.x.space[2], to - from}, b.task.n, keys + (from - first) * s_.pitch,
+                      s_.pitch);
   }
 
   void emit(const Block& b, int64_t z, int64_t z_end, int64_t y, int64_t y_end, Room& room) const {
@@ -256,8 +256,11 @@ class MaxLanes {
     T* const dst = result_ + b.task.x + z * s_.plan.result.space[0] + y * s_.plan.result.space[1] +
                    b.from[2] * step;
     const Pixels<T> to{s_.is_direct ? dst : room.line, s_.is_direct ? step : s_.pitch, n};
+    const int64_t ahead = std::min(y + s_.reach(1) + 1, f_.axis[1].in - 1);
+    const T* const next =
+        x_ + b.task.flat + z * f_.x.space[0] + ahead * f_.x.space[1] + b.from[2] * f_.x.space[2];
     for (int64_t phase = 0; phase < std::min(n, f_.axis[2].stride); ++phase)
-      emit_phase(b, rows, phase, to, room);
+      emit_phase(b, rows, phase, to, next, room);
     if (s_.is_direct) return;
     const int64_t run = step == s_.pitch && b.task.n == step ? n : 1;  // pixels without gaps
     const int64_t bytes = run * b.task.n * int64_t(sizeof(T));
@@ -271,9 +274,10 @@ class MaxLanes {
     }
   }
 
-  /// Elements of a row that are the stride apart: all of them are the same taps of windows.
+  /// Elements of a row that are the stride apart: all of them are the same taps of windows. `next`
+  /// begins the row of x that the following windows need.
   void emit_phase(const Block& b, const RowCovers& rows, int64_t phase, const Pixels<T>& row,
-                  const Room& room) const {
+                  const T* next, const Room& room) const {
     const PoolAxis& x = f_.axis[2];
     LaneCovers<T> covers;
     for (int64_t r = 0; r < rows.count; ++r)
@@ -287,10 +291,11 @@ class MaxLanes {
       }
     const Pixels<T> to{row.at + phase * row.step, x.stride * row.step,
                        (row.count - phase + x.stride - 1) / x.stride};
+    const Pixels<const T> ahead{next + phase * f_.x.space[2], x.stride * f_.x.space[2], to.count};
     if (s_.is_direct && s_.is_streamed)
-      hand_out<true>(covers, s_.pitch, to);
+      hand_out<true>(covers, s_.pitch, to, ahead);
     else
-      hand_out<false>(covers, s_.pitch, to);
+      hand_out<false>(covers, s_.pitch, to, ahead);
   }
 
   const LaneShape& s_;

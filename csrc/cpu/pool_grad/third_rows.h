@@ -72,6 +72,12 @@ struct ThirdRows {
   }
 };
 
+/// covers_of() for windows of three, two apart, that begin at most one element before the first.
+inline Covers covers_by_twos(const PoolAxis& a, int64_t i) {
+  const int64_t at = (i + a.start) / 2, before = 1 - (i + a.start) % 2;
+  return {std::max<int64_t>(0, at - before), std::min(a.out - 1, at), 1};
+}
+
 /// Rows on their way to memory.
 template <class T>
 struct ThirdRoom {
