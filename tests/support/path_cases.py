@@ -199,6 +199,15 @@ CASES = [
         SUMS: lp_grad((1, 8, 1, 1), (1, 2049), 1, (0, 2048), order=LAST),
         "8 planes or more lie side by side in all tensors": lp_grad((2, 7, 4, 5), 2, order=LAST),
     }),
+    Case("pool_grad/lp_thirds", lp_grad((2, 3, 4, 4), 3, 2, 1), {
+        "elements have at most 32 bits": lp_grad((2, 3, 4, 4), 3, 2, 1, dtype="float64"),
+        "windows are 3 x 3": lp_grad((2, 3, 4, 4), (3, 2), 2, 1),
+        "windows are 3 x 3, two apart": lp_grad((2, 3, 4, 4), 3, (3, 2), 1),
+        "windows are 3 x 3, two apart, on packed planes":
+            lp_grad((2, 3, 4, 4), 3, 2, 1, order=REVERSED),
+        "windows are 3 x 3, two apart, on packed planes, and begin at most one element":
+            lp_grad((2, 3, 4, 4), 3, 2, (2, 1)),
+    }),
     Case("pool_grad/lp_rows", lp_grad((2, 3, 2, 73), (1, 65), 8), {
         SUMS: lp_grad((1, 2, 3, 4), (33, 64), 1, (32, 63)),
         NEAR: lp_grad((2, 3, 2, 74), (1, 66), 8),

@@ -3,6 +3,7 @@
 #include "cpu/pool_grad/lp_planes.h"
 #include "cpu/pool_grad/lp_rows.h"
 #include "cpu/pool_grad/lp_side_by_side.h"
+#include "cpu/pool_grad/lp_thirds.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -15,12 +16,17 @@ bool has_planes(const PoolGradPlan& plan, const Machine&) { return LpPlanes<floa
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return LpSideBySide<float>::fits(plan);
 }
+bool has_thirds(const PoolGradPlan& plan, const Machine&) { return LpThirds<float>::fits(plan); }
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return LpRows<float>::fits(plan); }
 
 /// Runs a path for the plan's element type.
 template <template <class> class Loop>
 void run(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() { Loop<T>(LpArrays<T>(plan, a)).run(); });
+}
+
+void thirds(const PoolGradPlan& plan, const Arrays& a) {
+  visit_usual(plan, [&]<class T>() { LpThirds<T>(LpArrays<T>(plan, a)).run(); });
 }
 
 void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
@@ -44,6 +50,12 @@ constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/lp_side_by_side",
      {kShort, {"8 planes or more lie side by side in all tensors", has_neighbours}},
      run<LpSideBySide>},
+    {"pool_grad/lp_thirds",
+     {kHasAvx,
+      kNarrow,
+      {"windows are 3 x 3, two apart, on packed planes, and begin at most one element before them",
+       has_thirds}},
+     thirds},
     {"pool_grad/lp_rows",
      {kShort, {"rows have several windows, at most 8 apart and 65 long", has_rows}},
      run<LpRows>},
