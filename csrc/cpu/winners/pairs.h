@@ -78,11 +78,7 @@ class PairWinners : protected StripWinners<Op> {
   using Base::Base;
 
   void operator()(const Task& task) {
-    const Strip s(plan_, shape_, task);
-    uint32_t* places;
-    T* const to = Base::begin(s, places);
-    fold_lines(s);
-    Base::end_joined(s, to);
+    Base::run_joined(task, [this](const Strip& s) { fold_lines(s); });
   }
 
  protected:

@@ -42,6 +42,15 @@ class StripWinners {
     if (!has_indices) indices_.write(s, place_.out);
     indices_.end(s);
   }
+  /// A strip that join(strip) brings to value_.out and place_.out.
+  template <class Join>
+  void run_joined(const Task& task, const Join& join) {
+    const Strip s(plan_, shape_, task);
+    uint32_t* places;
+    T* const to = begin(s, places);
+    join(s);
+    end_joined(s, to);
+  }
   /// Takes the values from value_.out, on their way `to` where begin() has said.
   void end_joined(const Strip& s, T* to) {
     if (writes_values_) write_values(s, to);

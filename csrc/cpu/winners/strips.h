@@ -18,11 +18,7 @@ class LineWinners : StripWinners<Op> {
   using Base::Base;
 
   void operator()(const Task& task) {
-    const Strip s(plan_, shape_, task);
-    uint32_t* places;
-    T* const to = Base::begin(s, places);
-    join_lines(s);
-    Base::end_joined(s, to);
+    Base::run_joined(task, [this](const Strip& s) { join_lines(s); });
   }
 
  private:
