@@ -24,14 +24,12 @@ struct StridedOffsets {
   }
 };
 
-/// Walks the positions of some dimensions in order, the last one fastest.
-template <int kTensors>
-class StridedWalk {
+/// Walks the positions of some dimensions in order, the last one fastest. Offsets tell where a
+/// position stands in each tensor, and add() steps along an Axis.
+template <class Axis, class Offsets>
+class AxisWalk {
  public:
-  using Axis = StridedAxis<kTensors>;
-  using Offsets = StridedOffsets<kTensors>;
-
-  StridedWalk(const Axis* axes, int rank, int64_t index, const Offsets& origin = {})
+  AxisWalk(const Axis* axes, int rank, int64_t index, const Offsets& origin = {})
       : axes_(axes), rank_(rank), offsets_(origin) {
     for (int d = rank - 1; d >= 0; --d) {
       at_[d] = index % axes[d].size;
@@ -58,19 +56,21 @@ class StridedWalk {
   Offsets offsets_;
 };
 
+template <int kTensors>
+using StridedWalk = AxisWalk<StridedAxis<kTensors>, StridedOffsets<kTensors>>;
+
 /// Calls fn(offsets, position, length) for the stretches along the last dimension that make up
 /// positions [first, first + n). `rank` is at least 1.
-template <int kTensors, class Fn>
-void for_strided_pieces(const StridedAxis<kTensors>* axes, int rank,
-                        const StridedOffsets<kTensors>& origin, int64_t first, int64_t n,
-                        const Fn& fn) {
-  const StridedAxis<kTensors>& inner = axes[rank - 1];
-  StridedWalk<kTensors> walk(axes, rank - 1, first / inner.size, origin);
-  int64_t skip = first % inner.size;
+template <class Axis, class Offsets, class Fn>
+void for_axis_pieces(const Axis* axes, int rank, const Offsets& origin, int64_t first, int64_t n,
+                     const Fn& fn) {
+  const Axis& inner = axes[rank - 1];
+  AxisWalk<Axis, Offsets> walk(axes, rank - 1, first ? first / inner.size : 0, origin);
+  int64_t skip = first ? first % inner.size : 0;
   for (int64_t done = 0; done < n;) {
     const int64_t length = std::min(inner.size - skip, n - done);
-    StridedOffsets<kTensors> offsets = walk.offsets();
-    offsets.add(inner, skip);
+    Offsets offsets = walk.offsets();
+    if (skip) offsets.add(inner, skip);
     fn(offsets, done, length);
     done += length;
     skip = 0;

@@ -45,11 +45,11 @@ void merge_plain(const MergePlan& plan, const Operands& operands) {
   const auto row = is_packed(inner) ? &merge_row<T, true> : &merge_row<T, false>;
   parallel_for(plan.elements, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
     Pace pace;
-    for_strided_pieces(plan.axis, rank, Offsets{}, begin, end - begin,
-                       [&](const Offsets& at, int64_t, int64_t n) {
-                         pace.add(n);
-                         row(operands, at, inner, n);
-                       });
+    for_axis_pieces(plan.axis, rank, Offsets{}, begin, end - begin,
+                    [&](const Offsets& at, int64_t, int64_t n) {
+                      pace.add(n);
+                      row(operands, at, inner, n);
+                    });
   });
 }
 

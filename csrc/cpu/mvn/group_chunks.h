@@ -47,10 +47,10 @@ class GroupChunks {
     const MvnAxis& inner = x_axes_[x_rank_ - 1];
     if constexpr (std::is_same_v<T, A>)
       if (x_rank_ == 1 && inner.x == 1) return x_ + c.group.x + c.first;
-    for_pieces(x_axes_, x_rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t to, int64_t n) {
-                 load_row<T>(buffer + to, x_ + at.x, inner.x, n);
-               });
+    for_axis_pieces(x_axes_, x_rank_, c.group, c.first, c.n,
+                    [&](const Offsets& at, int64_t to, int64_t n) {
+                      load_row<T>(buffer + to, x_ + at.x, inner.x, n);
+                    });
     return buffer;
   }
 
@@ -100,17 +100,17 @@ class GroupResults {
     if (are_pieces_short_) return normalize_packed(c, x, normalizer, buffers);
     const MvnAxis& inner = plan_.reduced[rank_ - 1];
     const auto normalized = [&](A value, int64_t) { return normalizer(value); };
-    for_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t from, int64_t n) {
-                 const Operand<A> scale =
-                     rows.scale ? Operand<A>{rows.scale}
-                                : operand_of(scale_, at.scale, inner.scale, n, buffers.scale);
-                 const Operand<A> bias =
-                     rows.bias ? Operand<A>{rows.bias}
-                               : operand_of(bias_, at.bias, inner.bias, n, buffers.bias);
-                 write_row(plan_.activation, y_ + at.y, inner.y, x + from, n, normalized, scale,
-                           bias, buffers.y);
-               });
+    for_axis_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
+                    [&](const Offsets& at, int64_t from, int64_t n) {
+                      const Operand<A> scale =
+                          rows.scale ? Operand<A>{rows.scale}
+                                     : operand_of(scale_, at.scale, inner.scale, n, buffers.scale);
+                      const Operand<A> bias =
+                          rows.bias ? Operand<A>{rows.bias}
+                                    : operand_of(bias_, at.bias, inner.bias, n, buffers.bias);
+                      write_row(plan_.activation, y_ + at.y, inner.y, x + from, n, normalized,
+                                scale, bias, buffers.y);
+                    });
   }
 
  private:
@@ -121,20 +121,20 @@ class GroupResults {
   void normalize_packed(const GroupChunk& c, const A* x, const Normalizer<A>& normalizer,
                         ChunkBuffers<A>& buffers) const {
     const MvnAxis& inner = plan_.reduced[rank_ - 1];
-    for_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t to, int64_t n) {
-                 for (int64_t i = 0; i < n; ++i)
-                   buffers.scale[to + i] = scale_.at(at.scale + i * inner.scale);
-                 for (int64_t i = 0; i < n; ++i)
-                   buffers.bias[to + i] = bias_.at(at.bias + i * inner.bias);
-               });
+    for_axis_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
+                    [&](const Offsets& at, int64_t to, int64_t n) {
+                      for (int64_t i = 0; i < n; ++i)
+                        buffers.scale[to + i] = scale_.at(at.scale + i * inner.scale);
+                      for (int64_t i = 0; i < n; ++i)
+                        buffers.bias[to + i] = bias_.at(at.bias + i * inner.bias);
+                    });
     const auto normalized = [&](A value, int64_t) { return normalizer(value); };
     normalize_row(buffers.y, x, c.n, normalized, {buffers.scale}, {buffers.bias});
     activate_row(plan_.activation, buffers.y, c.n);
-    for_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
-               [&](const Offsets& at, int64_t from, int64_t n) {
-                 store_row<T>(y_ + at.y, inner.y, buffers.y + from, n);
-               });
+    for_axis_pieces(plan_.reduced, rank_, c.group, c.first, c.n,
+                    [&](const Offsets& at, int64_t from, int64_t n) {
+                      store_row<T>(y_ + at.y, inner.y, buffers.y + from, n);
+                    });
   }
 
   const MvnPlan& plan_;

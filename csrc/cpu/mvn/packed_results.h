@@ -55,10 +55,10 @@ class PackedResults {
       at.add(p_.inner, first);
       return normalize_piece(at, first, n, ahead, formula_of(c, i), buffers);
     }
-    for_pieces(p_.plan.reduced, p_.plan.reduced_rank, group, first, n,
-               [&](const Offsets& at, int64_t, int64_t length) {
-                 normalize_piece(at, 0, length, ahead, formula_of(c, i), buffers);
-               });
+    for_axis_pieces(p_.plan.reduced, p_.plan.reduced_rank, group, first, n,
+                    [&](const Offsets& at, int64_t, int64_t length) {
+                      normalize_piece(at, 0, length, ahead, formula_of(c, i), buffers);
+                    });
   }
 
  private:

@@ -82,9 +82,10 @@ class PackedSums {
   [[gnu::noinline]] RowSums sums_of_pieces(const Offsets& group, int64_t first, int64_t n,
                                            float guess) const {
     RowSums sums;
-    for_pieces(x_axes_, x_rank_, group, first, n, [&](const Offsets& at, int64_t, int64_t length) {
-      sums.add(x_ + at.x, length, broadcast(guess), plan_.use_mean);
-    });
+    for_axis_pieces(x_axes_, x_rank_, group, first, n,
+                    [&](const Offsets& at, int64_t, int64_t length) {
+                      sums.add(x_ + at.x, length, broadcast(guess), plan_.use_mean);
+                    });
     return sums;
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/memory/strided_walk.h"
 #include "cpu/mvn/activation.h"
 #include "cpu/simd/convert.h"
 #include "math/moments.h"
@@ -24,54 +25,7 @@ struct Offsets {
   }
 };
 
-/// Walks the positions of some dimensions in order, the last one fastest.
-class Walk {
- public:
-  Walk(const MvnAxis* axes, int rank, int64_t index, const Offsets& origin = {})
-      : axes_(axes), rank_(rank), offsets_(origin) {
-    for (int d = rank - 1; d >= 0; --d) {
-      at_[d] = index % axes[d].size;
-      index /= axes[d].size;
-      offsets_.add(axes[d], at_[d]);
-    }
-  }
-
-  const Offsets& offsets() const { return offsets_; }
-
-  void advance() {
-    for (int d = rank_ - 1; d >= 0; --d) {
-      offsets_.add(axes_[d], 1);
-      if (++at_[d] < axes_[d].size) return;
-      offsets_.add(axes_[d], -at_[d]);
-      at_[d] = 0;
-    }
-  }
-
- private:
-  const MvnAxis* axes_;
-  int rank_;
-  int64_t at_[kMaxRank];
-  Offsets offsets_;
-};
-
-/// Calls fn(offsets, position, length) for the stretches along the last dimension that make up
-/// positions [first, first + n). `rank` is at least 1.
-template <class Fn>
-void for_pieces(const MvnAxis* axes, int rank, const Offsets& origin, int64_t first, int64_t n,
-                const Fn& fn) {
-  const MvnAxis& inner = axes[rank - 1];
-  Walk walk(axes, rank - 1, first ? first / inner.size : 0, origin);
-  int64_t skip = first ? first % inner.size : 0;
-  for (int64_t done = 0; done < n;) {
-    const int64_t length = std::min(inner.size - skip, n - done);
-    Offsets offsets = walk.offsets();
-    offsets.add(inner, skip);
-    fn(offsets, done, length);
-    done += length;
-    skip = 0;
-    walk.advance();
-  }
-}
+using Walk = AxisWalk<MvnAxis, Offsets>;
 
 /// x's own view of a group: its dimensions joined without regard to the other tensors.
 inline int join_for_x(const MvnAxis* axes, int rank, MvnAxis* joined) {

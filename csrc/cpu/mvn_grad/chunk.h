@@ -146,7 +146,7 @@ class GradLoader {
   template <class Fn>
   void for_pieces(const GradChunk<A>& c, const Fn& fn) const {
     if (c.is_piece) return fn(c.at, 0, c.n);
-    for_grad_pieces(axes_, rank_, c.cell, c.first, c.n, fn);
+    for_axis_pieces(axes_, rank_, c.cell, c.first, c.n, fn);
   }
 
   /// Packs grad where it is not a row already, scale and bias where they are needed.

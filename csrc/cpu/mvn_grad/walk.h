@@ -1,8 +1,7 @@
 // Walking the dimensions of a normalization's gradient.
 #pragma once
 
-#include <algorithm>
-
+#include "cpu/memory/strided_walk.h"
 #include "ops/mvn_grad.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -37,54 +36,7 @@ struct GradOffsets {
   }
 };
 
-/// Walks the positions of some dimensions in order, the last one fastest.
-class GradWalk {
- public:
-  GradWalk(const MvnGradAxis* axes, int rank, int64_t index, const GradOffsets& origin = {})
-      : axes_(axes), rank_(rank), offsets_(origin) {
-    for (int d = rank - 1; d >= 0; --d) {
-      at_[d] = index % axes[d].size;
-      index /= axes[d].size;
-      offsets_.add(axes[d], at_[d]);
-    }
-  }
-
-  const GradOffsets& offsets() const { return offsets_; }
-
-  void advance() {
-    for (int d = rank_ - 1; d >= 0; --d) {
-      offsets_.add(axes_[d], 1);
-      if (++at_[d] < axes_[d].size) return;
-      offsets_.add(axes_[d], -at_[d]);
-      at_[d] = 0;
-    }
-  }
-
- private:
-  const MvnGradAxis* axes_;
-  int rank_;
-  int64_t at_[kMaxRank];
-  GradOffsets offsets_;
-};
-
-/// Calls fn(offsets, position, length) for the stretches along the last dimension that make up
-/// positions [first, first + n). `rank` is at least 1.
-template <class Fn>
-void for_grad_pieces(const MvnGradAxis* axes, int rank, const GradOffsets& origin, int64_t first,
-                     int64_t n, const Fn& fn) {
-  const MvnGradAxis& inner = axes[rank - 1];
-  GradWalk walk(axes, rank - 1, first ? first / inner.size : 0, origin);
-  int64_t skip = first ? first % inner.size : 0;
-  for (int64_t done = 0; done < n;) {
-    const int64_t length = std::min(inner.size - skip, n - done);
-    GradOffsets offsets = walk.offsets();
-    if (skip) offsets.add(inner, skip);
-    fn(offsets, done, length);
-    done += length;
-    skip = 0;
-    walk.advance();
-  }
-}
+using GradWalk = AxisWalk<MvnGradAxis, GradOffsets>;
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

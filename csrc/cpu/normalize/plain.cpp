@@ -60,7 +60,7 @@ class Positions {
  private:
   template <class Fn>
   void for_rows(int64_t first, int64_t n, const Fn& fn) const {
-    for_strided_pieces(plan_.axis, rank_, NormalizeOffsets{}, first, n, fn);
+    for_axis_pieces(plan_.axis, rank_, NormalizeOffsets{}, first, n, fn);
   }
 
   void run_rows(int64_t first, int64_t n, Rows& rows) const {

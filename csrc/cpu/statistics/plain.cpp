@@ -32,10 +32,10 @@ class PlainChunks {
     const int64_t stride = plan_.reduced[rank_ - 1].stride[kX];
     if constexpr (std::is_same_v<T, A>)
       if (rank_ == 1 && stride == 1) return x_ + group[kX] + first;
-    for_strided_pieces(plan_.reduced, rank_, group, first, n,
-                       [&](const GroupOffsets& at, int64_t to, int64_t length) {
-                         load_row<T>(row + to, x_ + at[kX], stride, length);
-                       });
+    for_axis_pieces(plan_.reduced, rank_, group, first, n,
+                    [&](const GroupOffsets& at, int64_t to, int64_t length) {
+                      load_row<T>(row + to, x_ + at[kX], stride, length);
+                    });
     return row;
   }
 

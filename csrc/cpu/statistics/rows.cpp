@@ -187,8 +187,8 @@ class PackedChunks {
 
   template <class Fn>
   [[gnu::always_inline]] void for_pieces(const Chunk& c, int64_t n, const Fn& fn) const {
-    for_strided_pieces(
-        axes_, rank_, {}, c.first, n,
+    for_axis_pieces(
+        axes_, rank_, StridedOffsets<1>{}, c.first, n,
         [&](const StridedOffsets<1>& at, int64_t, int64_t length) { fn(at[0], length); });
   }
 
