@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pad/border_pieces.h"
 #include "cpu/threads/parallel.h"
 
@@ -15,11 +16,11 @@ namespace {
 /// last may write too far, where a later one, of this line or the next, puts what belongs there.
 class PackedLines {
  public:
-  static constexpr int64_t kLongest = 64 * 1024;  // longer ones are cut for the threads to share
+  static constexpr int64_t kLongest = tuning::pad::kLongestPackedBytes;
   static constexpr int64_t kBorder = LineStream::kShort;  // bytes on both sides together
   static constexpr int64_t kNarrow = 16;   // rows from here on have pieces of 16 bytes
   static constexpr int64_t kShortest = 8;  // others of 8, and none is shorter
-  static constexpr int64_t kAhead = 2048;  // bytes that are fetched before they are due
+  static constexpr int64_t kAhead = tuning::pad::kPackedAheadBytes;
 
   /// Of an output of so many bytes. False where the lines are not packed, too long, too short, or
   /// their borders too irregular.

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "cpu/isa/families.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pad/packed.h"
 #include "cpu/pad/rows_of_lines.h"
 #include "cpu/pad/seams.h"
@@ -12,8 +13,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Bytes of a line from which it pays to put the lines of memory together first.
-constexpr int64_t kStreamedLine = 512;
+constexpr int64_t kStreamedLine = tuning::pad::kStreamedBytes;
 
 /// Bytes of y where it is packed, else 0.
 int64_t packed_bytes(const PadPlan& plan) {

@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "ops/pad.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kNarrow = 8;               // borders whose sources are looked up
-constexpr int64_t kChunkBytes = 256 * 1024;  // longer lines are cut, so that threads can share them
+constexpr int64_t kNarrow = 8;  // borders whose sources are looked up
+using tuning::pad::kChunkBytes;
 
 /// The dimension that is written in one go, and how many elements stand packed at each position.
 struct Line {

@@ -1,6 +1,7 @@
 // Packed lines of padding put together in registers, and written in whole lines of memory.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pad/plain.h"
 #include "cpu/simd/stream.h"
 
@@ -12,9 +13,9 @@ namespace {
 /// that end the one row and the 64 that begin the other.
 class Seams {
  public:
-  static constexpr int64_t kLine = 64;      // bytes, and the shortest row
-  static constexpr int64_t kLongest = 640;  // longer rows have few seams
-  static constexpr int64_t kMost = 64;      // bytes of a seam
+  static constexpr int64_t kLine = 64;  // bytes, and the shortest row
+  static constexpr int64_t kLongest = tuning::pad::kLongestSeamBytes;
+  static constexpr int64_t kMost = 64;  // bytes of a seam
 
   /// Of packed lines; false where rows are too short, borders too wide or their sources too far.
   bool prepare(const PadPlan& plan, const Line& line) {
@@ -70,7 +71,7 @@ class Seams {
 /// Where such lines go, in order: past the caches.
 class SeamOutput {
  public:
-  static constexpr int64_t kLine = Seams::kLine, kAhead = 2048;  // bytes
+  static constexpr int64_t kLine = Seams::kLine, kAhead = tuning::pad::kSeamAheadBytes;
 
   SeamOutput(const Seams& seams, char* y)
       : seams_(seams), lead_(int64_t(reinterpret_cast<uintptr_t>(y) & (kLine - 1))) {

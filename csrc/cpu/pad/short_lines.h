@@ -1,12 +1,14 @@
 // Lines of a few elements under an unpadded dimension: one position of many lines at a time.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pad/plain.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kLongestShortLine = 24, kFewestShortLines = 16;  // elements, lines
+using tuning::pad::kFewestShortLines;
+using tuning::pad::kLongestShortLine;
 
 inline bool fits_short_lines(const PadPlan& plan) {
   const Line line = line_of(plan);
