@@ -25,4 +25,45 @@ constexpr int64_t kStreamedBytes = 512;
 constexpr int64_t kLongestShortLine = 24, kFewestShortLines = 16;
 }  // namespace pad
 
+/// Normalization by a group's own statistics (mvn/).
+namespace mvn {
+constexpr int64_t kShortestPiece = 16;   // elements, of a row in several places that rows takes
+constexpr int64_t kBackBytes = 1 << 20;  // of x, written forwards after all of it was read
+/// Of a row that is gone through in parts, as a call may have to end in the middle of it.
+constexpr int64_t kHugeBytes = 64 << 20;
+/// Bytes of x in a batch. With more of it reading no longer overlaps writing, unless it is ahead.
+template <class T>
+constexpr int64_t kBatchBytes = kIsHalf<T> ? 16384 : 4096;
+constexpr int64_t kLeanBytes = 16384;  // the same without an activation, with shared scale and bias
+/// Bytes of rows whose shared scale and bias leave the first-level cache. A few of these rows are
+/// written in turns of kColumns elements.
+constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 8, kLongBatchBytes = 1 << 19;
+constexpr int64_t kMostConvertedRows = 4;  // the same where scale or bias is converted each time
+/// Bytes of a row that are read ahead while another is summed and written. Only conversions leave
+/// room for it.
+template <class T>
+constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
+constexpr int64_t kLineAheadBytes = 4096;  // in a batch that is written in turns: the rest is gone
+constexpr int64_t kWidenedAhead = 4096;    // elements from widened rows, up to whole groups of rows
+/// Floats of a shared scale or bias that are converted once: more cost more page faults than few
+/// groups cost conversions. kMostMoved of them are copied to begin a line.
+constexpr int64_t kMostRoom = 65536, kManyGroups = 64, kMostMoved = 16384;
+constexpr int64_t kUnwatchedChunks = 64;  // of a sum, between two looks at the clock
+/// Short groups that go from step to step together, so that divisions and roots do not wait for
+/// each other: with fewer there is nothing to gain.
+constexpr int64_t kLeastBatch = 8, kMostBatch = 16;
+constexpr int64_t kPackedPiece = 32;  // elements; shorter pieces are packed rather than done singly
+/// From rows of columns that are summed to those read ahead. To the first level, since the
+/// processor itself foresees no lines of several rows in turn, and those of one stream later than
+/// memory wants it.
+constexpr int64_t kAheadBytes = 1 << 14;
+/// From what is written of a run to what is read ahead. No multiple of a page: reading ahead where
+/// the addresses' last 12 bits are those of results on their way to memory takes longer.
+constexpr int64_t kRunAheadBytes = 10 << 10;
+constexpr int64_t kGapBytes = 1 << 12;  // of x, from rows that are written to those read ahead
+constexpr int64_t kWorthBytes = 1024;   // of a row: what it takes to find rows of several stretches
+constexpr int64_t kFewestInPlace = 16;  // columns of a row that is not worth a copy
+constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones are packed instead
+}  // namespace mvn
+
 }  // namespace cudml::cpu::tuning

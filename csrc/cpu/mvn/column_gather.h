@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_blocks.h"
 #include "cpu/mvn/column_states.h"
 
@@ -135,7 +136,7 @@ struct ColumnRows {
   static constexpr int64_t kRoom = 16 / int64_t(sizeof(T)) * kMostColumns;  // elements
 
  private:
-  static constexpr int64_t kFewestInPlace = 16;  // columns of a row that is not worth a copy
+  static constexpr int64_t kFewestInPlace = tuning::mvn::kFewestInPlace;
   static constexpr int64_t kChain = kRunLength / kRunColumns;
 
   static void clear(int64_t n, BlockScratch& s) {

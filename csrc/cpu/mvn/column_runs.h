@@ -1,6 +1,7 @@
 // Results of columns by short formulas, and of rows of columns that follow each other in memory.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/near_formulas.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -53,9 +54,7 @@ void apply_columns(const Activation& f, T* y, const T* x, int64_t n, NearColumnF
                NearColumnFormula{formula.factor + done, formula.shift + done}, flow);
 }
 
-/// From what is written to what is read ahead. No multiple of a page: reading ahead where the
-/// addresses' last 12 bits are those of results on their way to memory takes longer.
-constexpr int64_t kRunAheadBytes = 10 << 10;
+using tuning::mvn::kRunAheadBytes;
 
 /// Calls write(y, x, count, column, ahead) for the first `head` of n elements and then for rows of
 /// `row`, whose columns are counted from the head on; `ahead` is where reading goes on meanwhile,

@@ -1,6 +1,7 @@
 // What the sums of a block's columns come to, whatever the type of their elements.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_blocks.h"
 #include "cpu/mvn/column_runs.h"
 #include "cpu/mvn/group_statistics.h"
@@ -9,9 +10,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// From rows that are summed to those read ahead. To the first level, since the processor itself
-/// foresees no lines of several rows in turn, and those of one stream later than memory wants it.
-constexpr int64_t kAheadBytes = 1 << 14;
+using tuning::mvn::kAheadBytes;
 
 /// Columns whose sums stay in registers, over so many elements in float: chains of 128.
 constexpr int kRunVectors = kFloats == 16 ? 8 : 4;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_layout.h"
 #include "cpu/mvn/column_moments.h"
 #include "cpu/mvn/group_statistics.h"
@@ -18,7 +19,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 constexpr int64_t kFarColumns = 16;
-constexpr int64_t kLeastStep = 8;  // elements: nearer ones are packed instead
+using tuning::mvn::kLeastStep;
 
 template <class A>
 struct ColumnNormalizer {

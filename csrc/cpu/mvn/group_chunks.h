@@ -2,6 +2,7 @@
 // plain formula.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/moments.h"
 #include "cpu/mvn/walk.h"
 
@@ -114,7 +115,7 @@ class GroupResults {
   }
 
  private:
-  static constexpr int64_t kShortPiece = 32;  // shorter ones are packed rather than done singly
+  static constexpr int64_t kShortPiece = tuning::mvn::kPackedPiece;
   static constexpr A kOne = 1, kZero = 0;
 
   /// Scale and bias are packed as x was, and the result is handed out piece by piece.

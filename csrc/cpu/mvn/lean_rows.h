@@ -1,6 +1,7 @@
 // Packed rows at equal distances that share scale and bias: a few are read, then written.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/lean_lines.h"
 #include "cpu/mvn/sums.h"
 
@@ -12,7 +13,7 @@ template <class T>
 class LeanRows {
  public:
   static constexpr int64_t kMost = kMostRows;
-  static constexpr int64_t kLinesAhead = 4096 / sizeof(T);
+  static constexpr int64_t kLinesAhead = tuning::mvn::kLineAheadBytes / sizeof(T);
 
   /// Rows from group `group` on.
   LeanRows(const LeanPlan& plan, const T* x, T* y, int64_t group)

@@ -1,6 +1,7 @@
 // How packed rows are read and written: in batches, in turns of their columns, past the caches.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/shared_parameters.h"
 #include "cpu/mvn/widened_rows.h"
 #include "cpu/threads/parallel.h"
@@ -8,17 +9,13 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Bytes of x in a batch. With more of it reading no longer overlaps writing, unless it is ahead.
-template <class T>
-constexpr int64_t kBatchBytes = kIsHalf<T> ? 16384 : 4096;
-/// Bytes of rows whose shared scale and bias leave the first-level cache. A few of these rows are
-/// written in turns of kColumns elements.
-constexpr int64_t kLongBytes = 8000, kColumns = 2048, kMostLongRows = 8, kLongBatchBytes = 1 << 19;
-constexpr int64_t kMostConvertedRows = 4;  // the same where scale or bias is converted each time
-/// Bytes of a row that are read ahead while another is summed and written. Only conversions leave
-/// room for it.
-template <class T>
-constexpr int64_t kMostAhead = kIsHalf<T> ? 1 << 18 : 0;
+using tuning::mvn::kBatchBytes;
+using tuning::mvn::kColumns;
+using tuning::mvn::kLongBatchBytes;
+using tuning::mvn::kLongBytes;
+using tuning::mvn::kMostAhead;
+using tuning::mvn::kMostConvertedRows;
+using tuning::mvn::kMostLongRows;
 
 template <class T>
 struct PackedLayout {

@@ -1,6 +1,7 @@
 // Sums over groups that are packed in memory, at least in pieces.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/sums.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/threads/interrupt.h"
@@ -62,7 +63,7 @@ class PackedSums {
   }
 
  private:
-  static constexpr int64_t kUnwatched = 64;  // chunks
+  static constexpr int64_t kUnwatched = tuning::mvn::kUnwatchedChunks;
 
   /// Where the elements of a shortest piece stand together in x, near a position of the group.
   int64_t x_offset(const Offsets& group, int64_t position) const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/group_chunks.h"
 #include "cpu/mvn/group_statistics.h"
 #include "cpu/threads/arena.h"
@@ -12,7 +13,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kLeastBatch = 8, kMostBatch = 16;
+using tuning::mvn::kLeastBatch;
+using tuning::mvn::kMostBatch;
 
 template <class T>
 class Groups {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_layout.h"
 #include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/packed_results.h"
@@ -15,10 +16,9 @@ namespace cudml::cpu::CUDML_ISA {
 
 namespace {
 
-constexpr int64_t kShortestPiece = 16;   // of a row that stands in several places
-constexpr int64_t kBackBytes = 1 << 20;  // of x that are written forwards after reading it all
-/// Bytes of x in a batch of rows without an activation that share scale and bias.
-constexpr int64_t kLeanBytes = 16384;
+using tuning::mvn::kBackBytes;
+using tuning::mvn::kLeanBytes;
+using tuning::mvn::kShortestPiece;
 
 template <class T>
 class PackedRows {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/operands.h"
+#include "cpu/memory/tuning.h"
 #include "ops/mvn.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -9,8 +10,7 @@ namespace cudml::cpu::CUDML_ISA {
 /// Whether rows of elements of so many bytes are ones that a call may have to end in the middle of:
 /// they are gone through in parts.
 inline bool are_rows_huge(const MvnPlan& plan, size_t item) {
-  constexpr int64_t kHugeBytes = 64 << 20;
-  return plan.group_size * int64_t(item) >= kHugeBytes;
+  return plan.group_size * int64_t(item) >= tuning::mvn::kHugeBytes;
 }
 
 /// Whether the plan's groups are made of packed stretches that this processor's vectors suit.

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/simd/stream.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+using tuning::mvn::kManyGroups;
+using tuning::mvn::kMostMoved;
+using tuning::mvn::kMostRoom;
 
 /// n values as a packed row in `buffer`. Not inlined: there is a loop for each type and stride.
 template <class T>
@@ -72,10 +77,6 @@ class SharedRow {
   }
 
  private:
-  /// More floats cost more page faults than few groups cost conversions.
-  static constexpr int64_t kMostRoom = 65536, kManyGroups = 64;
-  static constexpr int64_t kMostMoved = 16384;  // floats that are copied to begin a line
-
   const Parameter<T>& p_;
   int64_t size_ = 0, stride_ = 0;
   std::unique_ptr<float[]> room_;

@@ -2,6 +2,7 @@
 // caches.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_gather.h"
 #include "cpu/mvn/column_states.h"
 #include "cpu/threads/parallel.h"
@@ -54,11 +55,10 @@ struct TileLayout {
   /// read.
   const T* ahead(const Blocks::Block& b, int64_t row, const T* from, int64_t bytes,
                  int64_t count = 1) const {
-    constexpr int64_t kWorthBytes = 1024;  // what it takes to find rows of several stretches
     const int64_t row_bytes = row_size * int64_t(sizeof(T)), far = bytes / row_bytes + 1;
     if (row + far + count > blocks.rows) return nullptr;
     if (blocks.stretch == blocks.rows) return from + far * blocks.row_step();
-    return row_bytes >= kWorthBytes ? x + blocks.at(b, row + far).x : nullptr;
+    return row_bytes >= tuning::mvn::kWorthBytes ? x + blocks.at(b, row + far).x : nullptr;
   }
 
   /// Elements before the first row of a run: rows then begin lines, and so do the formula's.

@@ -1,12 +1,13 @@
 // The second pass over a block of columns: its results, by formulas of its columns.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/tile_layout.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kGapBytes = 1 << 12;  // of x, from rows that are written to those read ahead
+using tuning::mvn::kGapBytes;
 
 template <class T>
 class TileResults {

@@ -2,6 +2,7 @@
 // results are computed from while others take their place.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/widened_seams.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -80,8 +81,8 @@ class WidenedRows {
   using Group = WidenedGroup;
   static constexpr int64_t kLine = Group::kLine, kMost = Group::kMost, kStride = Group::kStride,
                            kRows = Group::kRows;
-  static constexpr int64_t kAtOnce = 4;            // rows, written and read at once
-  static constexpr int64_t kMostAhead = 4096;      // elements, up to whole groups of rows
+  static constexpr int64_t kAtOnce = 4;  // rows, written and read at once
+  static constexpr int64_t kMostAhead = tuning::mvn::kWidenedAhead;
   static constexpr std::true_type kConverts = {};  // BFloat16 by the processor
 
   /// kAtOnce rows, all of which stay in registers.
