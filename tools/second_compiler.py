@@ -9,6 +9,7 @@ objects, and with those of the other compiler, which is found where none is name
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,14 +19,24 @@ import arm_program
 import native_build
 from recipe import LEVELS, ROOT
 
-KNOWN = ("clang++", *(f"clang++-{n}" for n in range(21, 13, -1)))
+OLDEST = 16  # of clang: older ones have no structured bindings within a lambda
+KNOWN = (*(f"clang++-{n}" for n in range(21, OLDEST - 1, -1)), "clang++")
 
 
 def found():
     """The name of another compiler than the product's, or None."""
     product = Path(native_build.compiler()[-1]).name
     others = ("g++",) if "clang" in product else KNOWN
-    return next((name for name in others if name != product and shutil.which(name)), None)
+    return next((name for name in others if name != product and knows_the_language(name)), None)
+
+
+def knows_the_language(name):
+    """Whether a compiler is there, and new enough."""
+    if shutil.which(name) is None:
+        return False
+    said = subprocess.run([name, "--version"], capture_output=True, text=True).stdout
+    version = re.search(r"clang version (\d+)", said)
+    return version is None or int(version[1]) >= OLDEST
 
 
 def other_program():
@@ -60,7 +71,7 @@ def bits(program, level, stream_bytes):
 def main():
     name = sys.argv[1] if len(sys.argv) > 1 else found()
     if name is None:
-        raise SystemExit("cudml: no other compiler was found: apt install clang")
+        raise SystemExit("cudml: no other compiler was found: apt install clang-16")
     ours, theirs = arm_program.x86_program(), built_by(name)
     for stream_bytes in ("0", str(1 << 40)):
         a, b = bits(ours, "v3", stream_bytes), bits(theirs, "base", stream_bytes)
