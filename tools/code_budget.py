@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from statistics import median
 from typing import Any
 
 import machine_code
@@ -17,6 +18,7 @@ from kernel_budget import ROOT, Kernel
 
 BUDGET = ROOT / "tools" / "code_budget.json"
 TABLE = ROOT / "docs" / "machine_code.md"
+MODEL = ROOT / "python" / "cudml" / "_cli" / "machine_code.json"
 ARCHITECTURES = ["80", "90", "100"]
 SHOWN = "90"
 # Latency times bandwidth of an H100: what a multiprocessor must have asked for, to keep the memory
@@ -82,6 +84,23 @@ def dump(codes: Codes) -> str:
     ordered = sorted(codes.items(), key=lambda item: (item[1].name, item[0]))
     body = ",\n".join(f"  {json.dumps(s)}: {json.dumps(asdict(entry))}" for s, entry in ordered)
     return f'{{\n"architectures": {json.dumps(ARCHITECTURES)},\n"kernels": {{\n{body}\n}}}}\n'
+
+
+def model(codes: Codes) -> str:
+    """What `python -m cudml explain` predicts times from: by kernel function and bytes of an
+    element, bytes on their way and instructions an element, the medians of its instantiations."""
+    at = ARCHITECTURES.index(SHOWN)
+    found: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for entry in codes.values():
+        sizes = found.setdefault(entry.function, {})
+        item = str(_item_size(Kernel("", entry.name)))
+        sizes.setdefault(item, []).append((entry.on_their_way[at], entry.instructions[at]))
+    lines = [
+        f'"{function}": '
+        + json.dumps({s: [median(c) for c in zip(*of[s], strict=True)] for s in sorted(of)})
+        for function, of in sorted(found.items())
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def load(text: str) -> Codes:

@@ -212,6 +212,8 @@ def code_problems(budget: Budget, compiled: Budget, codes: code_budget.Codes) ->
     lines = code_budget.worse(allowed, codes) if budget.nvcc == compiled.nvcc else []
     if code_budget.TABLE.read_text() != code_budget.table(allowed):
         lines.append(f"{code_budget.TABLE.relative_to(ROOT)} is not the table of the budget")
+    if code_budget.MODEL.read_text() != code_budget.model(allowed):
+        lines.append(f"{code_budget.MODEL.relative_to(ROOT)} is not that of the budget")
     return lines + code_budget.unexplained(codes)
 
 
@@ -268,6 +270,7 @@ def report(is_writing: bool) -> int:
         TABLE.write_text(kernel_budget.table(compiled))
         code_budget.BUDGET.write_text(code_budget.dump(codes))
         code_budget.TABLE.write_text(code_budget.table(codes))
+        code_budget.MODEL.write_text(code_budget.model(codes))
     budget = read_budget()
     grown = kernel_budget.problems(budget, compiled)
     grown = [line for line in grown if line not in wrong]

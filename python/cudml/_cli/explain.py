@@ -16,6 +16,7 @@ import numpy as np
 import cudml
 from cudml import _operators
 from cudml._cli.failure import Failure
+from cudml._cli.predicted import Prediction, predicted
 
 _ARRAYS = ("x", "grad", "scale", "bias")
 _SIZES = {"bfloat16": 2}  # beyond NumPy's own
@@ -62,8 +63,24 @@ def run(
         explanation = cudml.explain(name, device=device, **arguments)
     except (TypeError, ValueError, BufferError, cudml.CudaError) as error:
         raise Failure(str(error)) from None
-    print(json.dumps(dataclasses.asdict(explanation)) if as_json else explanation)
+    model = _model(explanation, arguments, first)
+    if as_json:
+        also = {"predicted": dataclasses.asdict(model)} if model else {}
+        print(json.dumps(dataclasses.asdict(explanation) | also))
+    else:
+        print(explanation, *([model] if model else []), sep="\n")
     return 0
+
+
+def _model(said: cudml.Explanation, arguments: dict[str, Any], first: str) -> Prediction | None:
+    """The predicted time; what is not read is written."""
+    arrays = [a for a in arguments.values() if isinstance(a, Shape)]
+    read = sum(math.prod(a.shape) * _item(a.dtype) for a in arrays)
+    return predicted(said, _item(arguments[first].dtype), said.bytes - read)
+
+
+def _item(dtype: str) -> int:
+    return _SIZES.get(dtype) or np.dtype(dtype).itemsize
 
 
 def _value(text: str) -> Any:
@@ -77,7 +94,7 @@ def _value(text: str) -> Any:
 def _array(name: str, sizes: str, dtype: str, order: str | None) -> Shape:
     shape = _numbers(name, sizes)
     try:
-        item = _SIZES.get(dtype) or np.dtype(dtype).itemsize
+        item = _item(dtype)
     except TypeError:
         raise Failure(f"{dtype!r} is no element type") from None
     outermost_first = tuple(range(len(shape))) if order is None else _numbers("--order", order)
