@@ -62,6 +62,9 @@ class Cpu:
     def timed_by(self, call: Call) -> str:
         return "wall clock"
 
+    def predicted(self, arrays: Arrays) -> None:
+        """There is no model of a processor."""
+
     def against_reference(self, arrays: Arrays) -> str:
         return verify.against_reference(arrays, np.asarray)
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import predictions
 import torch
 import torch._functorch.config as functorch
 import verify
@@ -78,6 +79,9 @@ class Cuda:
 
     def timed_by(self, call: Call) -> str:
         return self.clock.used(call)
+
+    def predicted(self, arrays: Arrays) -> dict[str, Any] | None:
+        return predictions.of(arrays)
 
     def against_reference(self, arrays: Arrays) -> str:
         return verify.against_reference(arrays, _host)

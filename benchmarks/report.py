@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import predictions
 from measure import geometric_mean
 from problems import FAMILIES, cross
 
@@ -157,4 +158,4 @@ def summary(rows: list[Row]) -> list[str]:
     behind = sorted((r for r in rows if r["ratio"] and r["ratio"] < 1), key=lambda r: r["ratio"])
     if behind:
         lines += ["", "Behind the best peer:", *(f"  {line(row)}" for row in behind)]
-    return lines + after_others(rows) + layouts(rows)
+    return lines + after_others(rows) + layouts(rows) + predictions.lines(rows)

@@ -55,6 +55,7 @@ class Seen:
     turns: dict[str, Turns] = field(default_factory=dict)
     others_cpus: list[float] = field(default_factory=list)
     timed_by: dict[str, str] = field(default_factory=dict)
+    predicted: dict[str, Any] | None = None  # on a GPU, by a model
 
 
 @dataclass
@@ -190,6 +191,7 @@ def visit(device: Any, arrays: Arrays, threads: int, limits: Limits, known: Know
         fewest=math.ceil(FEWEST_ROUNDS / visits),
     )
     seen.timed_by |= {who: device.timed_by(call) for who, (call, _) in calls.items()}
+    seen.predicted = device.predicted(arrays)
     first = len(seen.turns["cudml"].seconds) if seen.turns else 0
     for who, taken in turns.items():
         seen.turns.setdefault(who, Turns()).add(taken, first)
@@ -247,6 +249,7 @@ def row(problem: Problem, threads: int, seen: Seen) -> dict[str, Any]:
         "contenders": found,
         **({"alone": alone, "times_alone": times_alone(seen)} if alone else {}),
         "absent": {w: why for w, why in seen.absent.items() if is_peer(w) and w not in found},
+        **({"predicted": seen.predicted} if seen.predicted else {}),
         "best_peer": peer,
         "ratio": peers[peer] / found["cudml"]["ms"] if peer else None,
         "others_cpus": round(max(seen.others_cpus), 2),
