@@ -69,6 +69,23 @@ def test_ranks_and_layouts(rank: int, dtype: str) -> None:
     check(OP, *parts(shape, dtype, rank))
 
 
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", KINDS)
+def test_every_operand_has_strides_of_its_own(dtype: str) -> None:
+    """Each of the six inputs and three outputs in turn is stored the other way round."""
+    a, b = parts((3, 4), dtype, 5)
+    want = cudml.merge_statistics(a, b)
+    for turned in range(9):
+        orders: list[Any] = ["F" if k == turned else "C" for k in range(9)]
+        given = zip((*a, *b), orders[:6], strict=True)
+        ours = [np.array(s, order=order) for s, order in given]
+        out = tuple(np.full((3, 4), 7, dtype, order) for order in orders[6:])
+        assert cudml.merge_statistics(tuple(ours[:3]), tuple(ours[3:]), out=out) is out
+        for got, expected in zip(out, want, strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("dtype", KINDS)
 def test_many_elements(dtype: str) -> None:
     check(OP, *parts((37, 2011), dtype, 1))
