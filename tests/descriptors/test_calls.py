@@ -66,6 +66,23 @@ def test_memory_in_another_order(name: str) -> None:
         np.testing.assert_allclose(array, want, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("name", CASES)
+def test_memory_in_an_order_of_its_own(name: str, turned: int) -> None:
+    """Every second tensor is stored the other way round: none has its neighbour's strides."""
+    case = CASES[name]("float64")
+    arrays = {**case.inputs, **case.outputs}
+    mixed = {
+        n: np.asfortranarray(a) if k % 2 == turned else a for k, (n, a) in enumerate(arrays.items())
+    }
+    inputs = {n: mixed[n] for n in case.inputs}
+    turned_case = Case(case.kind, inputs, {n: mixed[n] for n in case.outputs}, case.fields)
+    got = results_of(case, turned_case.operator().compile("cpu")(*turned_case.arrays()))
+    for array, want in zip(got, turned_case.outputs.values(), strict=True):
+        assert array.strides == want.strides
+        np.testing.assert_allclose(array, want, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_descriptions_can_be_copied_and_pasted(name: str) -> None:
     desc = CASES[name]("float32").desc()

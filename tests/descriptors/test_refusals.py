@@ -146,9 +146,9 @@ def test_types_of_statistics() -> None:
     refuse("normalize_grad_sums", TypeError, "ProductSum.DataType is float32; it must be float64",
            ProductSum=tensor([2, 1, 1]))  # fmt: skip
     refuse("merge_statistics", TypeError, "M2B.DataType is float64; it must be CountA's, float32",
-           M2B=tensor([1, 3], "FLOAT64"))  # fmt: skip
+           M2B=tensor([1, 3, 2], "FLOAT64"))  # fmt: skip
     refuse("merge_statistics", ValueError, "MeanB.Sizes[1] is 2; it must be 3",
-           MeanB=tensor([1, 2]))  # fmt: skip
+           MeanB=tensor([1, 2, 2]))  # fmt: skip
 
 
 def test_directml_has_none_of_them() -> None:

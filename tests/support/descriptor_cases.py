@@ -115,7 +115,7 @@ def _statistics(dtype: str) -> Case:
 def _merge(dtype: str) -> Case:
     kind = "float32" if dtype == "float32" else "float64"
     a, b = (
-        cudml.normalization_statistics(data((n, 3), dtype, n), axes=0, dtype=kind)  # type: ignore[arg-type]
+        cudml.normalization_statistics(data((n, 3, 2), dtype, n), axes=0, dtype=kind)  # type: ignore[arg-type]
         for n in (4, 7)
     )
     results = cudml.merge_statistics(a, b)
