@@ -184,3 +184,13 @@ def test_tensors_of_other_kinds() -> None:
     check_refused(torch.nested.nested_tensor([x(), x()]), "is nested", "to_padded_tensor")
     quantized = torch.quantize_per_tensor(x().detach(), 1.0, 0, torch.qint8)
     check_refused(quantized, "torch.qint8", "dequantize()")
+
+
+def test_a_workspace_of_no_byte_too_many() -> None:
+    """A tensor of exactly the bytes is taken, one of a byte less refused."""
+    run, inputs, _ = described("MaxPoolingGrad")
+    need = run.workspace_bytes
+    exact = torch.zeros(need, dtype=torch.uint8)
+    assert need > 0 and torch.equal(run(*inputs, workspace=exact), run(*inputs))
+    with refused(ValueError, f"workspace has {need - 1} bytes; it must have at least {need}"):
+        run(*inputs, workspace=torch.zeros(need - 1, dtype=torch.uint8))
