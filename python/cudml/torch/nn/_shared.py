@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.modules import module as _module
 
-# Compiled programs of PyTorch 2.4 and 2.6 cannot mark a tensor, and those of 2.4 lose marks. 2.13 is
-# the first whose programs are known to keep them.
+# Compiled programs of PyTorch 2.4 and 2.6 cannot mark a tensor, and those of 2.4 lose marks; 2.13's
+# are the first that are known to keep them.
 MAY_SHARE = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
 _MARK = "_cudml_is_activated"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
