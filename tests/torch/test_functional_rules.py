@@ -10,8 +10,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
 
+import cudml.torch as canonical  # noqa: E402
 from cudml.torch import functional as ours  # noqa: E402
-from tests.torch.comparing import assert_close  # noqa: E402
+from tests.torch.comparing import Recorder, assert_close  # noqa: E402
 
 
 def values(*shape: int, dtype: Any = torch.float64) -> torch.Tensor:
@@ -156,6 +157,19 @@ def test_the_epsilon_of_rms_norm(dtype: torch.dtype) -> None:
     want = x.double() / (x.double().square().mean(1, keepdim=True) + eps).sqrt()
     room = {torch.float16: 2e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-5)
     torch.testing.assert_close(got.double(), want, rtol=room, atol=0)
+
+
+def test_groups_are_views_of_input(monkeypatch: Any) -> None:
+    """Of channels-last memory, too, and of the most dimensions; weights are {1,G,C/G,1,...}."""
+    recorder, weight = Recorder(monkeypatch, canonical), torch.rand(6, dtype=torch.float64)
+    for shape in ((2, 6, 5, 4), (2, 6, 3, 2, 1, 2, 2)):
+        x = torch.rand(shape, dtype=torch.float64)
+        x = x.contiguous(memory_format=torch.channels_last) if len(shape) == 4 else x
+        assert_close(ours.group_norm(x, 2, weight), F.group_norm(x.contiguous(), 2, weight))
+        _, (groups, scale, _), _ = recorder.calls[-1]
+        assert groups.shape == (2, 2, 3, *shape[2:]) and groups.data_ptr() == x.data_ptr()
+        assert scale.shape == (1, 2, 3, *[1] * (len(shape) - 2))
+        assert scale.data_ptr() == weight.data_ptr()
 
 
 def test_parameters_in_float32_of_half_precision() -> None:
