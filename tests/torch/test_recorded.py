@@ -141,6 +141,15 @@ def test_only_recording_calls_keep_anything() -> None:
     assert node(ct.max_pooling(x, 2)) == f"{DIRECT}max_poolingBackward"
 
 
+def test_lists_may_change_before_the_gradient() -> None:
+    x, window, strides = torch.rand(2, 3, 7, 6, requires_grad=True), [2, 3], [1, 2]
+    y = ct.max_pooling(x, window, strides)
+    window[0], strides[1] = 1, 1
+    (got,) = torch.autograd.grad(y.sum(), x)
+    (want,) = torch.autograd.grad(ct.max_pooling(x, (2, 3), (1, 2)).sum(), x)
+    assert torch.equal(got, want)
+
+
 def test_refusals_of_the_kernel_pass_through() -> None:
     """Those that only the operator itself makes, with nothing recorded."""
     x = torch.rand(2, 3, 7).requires_grad_()

@@ -47,6 +47,10 @@ def wholes(
     """An int for each of `count` dimensions; one alone stands for all of them."""
     if type(values) is int and least <= values <= most:
         return [values] * count
+    # Lists of ints, as cudml.torch.functional has them, are taken without a name for each entry.
+    is_whole = type(values) is list and all(type(v) is int and least <= v <= most for v in values)
+    if is_whole and len(values) == count:
+        return list(values)
     if not is_list(values):
         return [whole(op, f"{field}[0]", values, least, most)] * count
     if len(values) != count:
