@@ -8,50 +8,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOMS = ("math", "ops", "cpu", "bindings", "directml")
-# A pattern of one operator, constant or call, what takes its place, and the kind of fault.
+ROOMS = ("cpu", "ops", "math", "bindings", "directml")
+# Nothing of these is in the one build for the instruction set v3.
+LEFT_OUT = ("arm.h", "unknown.h", "x86_base.h", "x86_v4.h", "sixteen.h", "boxed.h")
+_SWAPPED = r"(?<=\s)(?:<=|>=|<|>|==|!=|\+|-|\*|/|%)(?=\s|$)"
+# A pattern of one operator, constant or call; with planted.h's words a fault that sleeps, {n} its
+# number and {it} what was found; the kind of fault. The first that fits a place is its fault.
 FAULTS: tuple[tuple[str, str, str], ...] = (
-    (r"(?<=\s)<=(?=\s)", "<", "comparison"),
-    (r"(?<=\s)>=(?=\s)", ">", "comparison"),
-    (r"(?<=\s)<(?=\s)", "<=", "comparison"),
-    (r"(?<=\s)>(?=\s)", ">=", "comparison"),
-    (r"(?<=\s)==(?=\s)", "!=", "comparison"),
-    (r"(?<=\s)!=(?=\s)", "==", "comparison"),
-    (r"(?<=\s)&&(?=\s)", "||", "logic"),
-    (r"(?<=\s)\|\|(?=\s)", "&&", "logic"),
-    (r"(?<=[(\s])!(?=[a-z])", "", "logic"),
-    (r"(?<=\s)\+(?=\s)", "-", "arithmetic"),
-    (r"(?<=\s)-(?=\s)", "+", "arithmetic"),
-    (r"(?<=\s)\*(?=\s)", "+", "arithmetic"),
-    (r"(?<=\s)/(?=\s)", "*", "arithmetic"),
-    (r"(?<=\s)%(?=\s)", "/", "arithmetic"),
-    (r"(?<=\s)\+=(?=\s)", "-=", "arithmetic"),
-    (r"(?<=\s)\*=(?=\s)", "+=", "arithmetic"),
-    (r" \+ 1\b(?![.'0-9])", "", "off by one"),
-    (r" - 1\b(?![.'0-9])", "", "off by one"),
-    (r"(?<==\s)0(?=;)", "1", "off by one"),
-    (r"\bstd::min\b", "std::max", "bound"),
-    (r"\bstd::max\b", "std::min", "bound"),
-    (r"\[0\]", "[1]", "axis"),
-    (r"\[1\]", "[0]", "axis"),
-    (r"\[2\]", "[1]", "axis"),
-    (r"\btrue\b", "false", "constant"),
-    (r"\bfalse\b", "true", "constant"),
-    (r"(?<=\bif \()(?=[^)]*\)\s)", "false && ", "dropped check"),
-    (r"(?<=\bcheck\()(?=[a-z!])", "true || ", "dropped check"),
+    (r"(?<= )[+-](?= 1\b(?![.'0-9]))", "{it} ::planted::Dropped<{n}>{{}} {it}", "off by one"),
+    (r"(?<=\s)(?:[<>]=?|[=!]=)(?=\s|$)", "{it} ::planted::Swapped<{n}>{{}} {it}", "comparison"),
+    (r"(?<=\s)[-+*/%](?=\s|$)", "{it} ::planted::Swapped<{n}>{{}} {it}", "arithmetic"),
+    (r"(?<=\s)[+*]=(?=\s)", "{it} ::planted::Negative<{n}>{{}} {it}", "arithmetic"),
+    (r"(?<=\s)&&(?=\s|$)", "&& ::planted::Right<{n}>{{}} |", "dropped side"),
+    (r"(?<=\s)\|\|(?=\s|$)", "|| ::planted::Right<{n}>{{}} &", "dropped side"),
+    (r"(?<=[(\s])!(?=[a-z])", "::planted::on({n}) != !", "negation"),
+    (r"(?<==\s)0(?=;)", "::planted::zero({n})", "off by one"),
+    (r"\bstd::min(?=\()", "::planted::least<{n}>", "bound"),
+    (r"\bstd::max(?=\()", "::planted::most<{n}>", "bound"),
+    (r"\bstd::min<(?=\w)", "::planted::least<{n}, ", "bound"),
+    (r"\bstd::max<(?=\w)", "::planted::most<{n}, ", "bound"),
+    (r"(?<=\[)0(?=\])", "::planted::index({n}, 0, 1)", "axis"),
+    (r"(?<=\[)1(?=\])", "::planted::index({n}, 1, 0)", "axis"),
+    (r"(?<=\[)2(?=\])", "::planted::index({n}, 2, 1)", "axis"),
+    (r"\b(?:true|false)\b", "::planted::flag({n}, {it})", "constant"),
+    (r"(?<=\bif \()(?=[^=;]*\)\s)", "!::planted::on({n}) && ", "dropped check"),
+    (r"(?<=\bcheck\()(?=[a-z!])", "::planted::on({n}) || ", "dropped check"),
+    (r"(?<=\bcheck_type\()(?=[a-z!])", "::planted::on({n}) || ", "dropped check"),
 )
 _PATTERNS = [(re.compile(pattern), new, kind) for pattern, new, kind in FAULTS]
 # What runs while compiling, declares, or says something: faults there are not of behaviour.
 _SKIPPED = re.compile(
     r"^\s*(//|#|/\*|\*|using |template|static_assert|namespace |struct |class |typedef )"
     r"|concept |requires |if constexpr|operator[<>=!+-]|static_assert"
+    r"|\) (const )?= 0;|constexpr \w+ k"
 )
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: `old` at this line and column of a file, counted from 1 and 0, becomes `new`."""
+    """One fault at this line and column of a file, counted from 1 and 0; its number, from 1."""
 
+    number: int
     file: str
     line: int
     column: int
@@ -60,16 +57,8 @@ class Mutant:
     kind: str
 
     @property
-    def name(self) -> str:
-        return f"{self.file}:{self.line}:{self.column} {self.old.strip() or '·'} → {self.new!r}"
-
-    def applied(self, text: str) -> str:
-        """The file's text with the fault in it."""
-        lines = text.split("\n")
-        line = lines[self.line - 1]
-        assert line[self.column :].startswith(self.old), f"{self.name}: the file is another"
-        lines[self.line - 1] = line[: self.column] + self.new + line[self.column + len(self.old) :]
-        return "\n".join(lines)
+    def place(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
 
 
 def _code(line: str) -> str:
@@ -80,35 +69,50 @@ def _code(line: str) -> str:
 
 
 def of_file(root: Path, path: Path) -> Iterator[Mutant]:
-    """Every fault that fits somewhere in a file."""
+    """Every fault that fits somewhere in a file, none numbered."""
+    where = path.relative_to(root).as_posix()
     for number, line in enumerate(path.read_text().split("\n"), 1):
+        taken: set[int] = set()
         if _SKIPPED.search(line):
             continue
-        code = _code(line)
         for pattern, new, kind in _PATTERNS:
-            for match in pattern.finditer(code):
-                where = path.relative_to(root).as_posix()
-                yield Mutant(where, number, match.start(), match.group(), new, kind)
+            for match in pattern.finditer(_code(line)):
+                if match.start() not in taken:
+                    taken.add(match.start())
+                    yield Mutant(0, where, number, match.start(), match.group(), new, kind)
 
 
 def drawn(root: Path, only: str, sample: int, seed: int) -> list[Mutant]:
-    """So many faults of the files that the glob names, the rooms in turn, the files alike."""
+    """So many faults of the files that the glob names, numbered; the rooms and files in turn."""
     r = random.Random(seed)
-    rooms: dict[str, list[Mutant]] = {}
-    for room in ROOMS:
-        files = [p for p in sorted((root / "csrc" / room).rglob("*")) if p.suffix in (".h", ".cpp")]
-        for path in files:
-            if path.match(only):
-                rooms.setdefault(room, []).extend(of_file(root, path))
-    for found in rooms.values():
+    rooms: list[list[list[Mutant]]] = []
+    # The loops are most of the code: three of every seven turns.
+    for room in ("cpu/[a-m]*", "cpu/p*", "cpu/[nos-z]*", *ROOMS[1:]):
+        files = [
+            p for p in sorted((root / "csrc").glob(f"{room}/**/*")) if p.suffix in (".h", ".cpp")
+        ]
+        files = [p for p in files if p.name not in LEFT_OUT and p.match(only)]
+        found = [faults for path in files if (faults := list(of_file(root, path)))]
+        for faults in found:
+            r.shuffle(faults)
         r.shuffle(found)
-    # The loops are most of the code: two of every six.
-    turns = [
-        room for room in ("cpu", "ops", "math", "cpu", "bindings", "directml") if room in rooms
-    ]
+        rooms.append(found)
     chosen: list[Mutant] = []
-    while len(chosen) < sample and any(rooms.values()):
-        for room in turns:
-            if rooms[room]:
-                chosen.append(rooms[room].pop())
-    return chosen[:sample]
+    while len(chosen) < sample and any(rooms):
+        for room in rooms:
+            if room:
+                faults = room.pop(0)
+                chosen.append(faults.pop())
+                room += [faults] if faults else []
+    return [Mutant(n, *list(m.__dict__.values())[1:]) for n, m in enumerate(chosen[:sample], 1)]
+
+
+def planted(text: str, faults: list[Mutant]) -> str:
+    """A file's text with these faults of it asleep."""
+    lines = text.split("\n")
+    for m in sorted(faults, key=lambda m: (m.line, m.column), reverse=True):
+        line = lines[m.line - 1]
+        assert line[m.column :].startswith(m.old), f"{m.place}: the file is another"
+        new = m.new.format(n=m.number, it=m.old)
+        lines[m.line - 1] = line[: m.column] + new + line[m.column + len(m.old) :]
+    return "\n".join(lines)

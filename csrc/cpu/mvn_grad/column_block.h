@@ -147,7 +147,7 @@ class ColumnBlock {
   }
 
   [[gnu::noinline]] void place_rows(int64_t first, int64_t n, const MvnGradAxis& inner) {
-    for_grad_pieces(plan_.reduced, layout_.row_rank, {}, first, n,
+    for_axis_pieces(plan_.reduced, layout_.row_rank, GradOffsets{}, first, n,
                     [&](const GradOffsets& o, int64_t done, int64_t length) {
                       for (int64_t i = 0; i < length; ++i) {
                         rows_.x[done + i] = o.x + i * inner.x;
