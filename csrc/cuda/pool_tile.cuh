@@ -79,20 +79,6 @@ struct TileRows {
   }
 };
 
-/// The larger value; NaN where one of them is. Of two zeros and of NaN's payloads either may come
-/// out (D-MAX-6), which is what one instruction gives from sm_80 on; comparing and choosing takes
-/// three.
-template <class V>
-__device__ __forceinline__ V larger_of(V best, V v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  if constexpr (std::is_same_v<V, float>) {
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(best) : "f"(best), "f"(v));
-    return best;
-  }
-#endif
-  return max_of(best, v);
-}
-
 /// The outputs of a tile: joined values, and for winners the number of the best tap, -1 while the
 /// first real one is.
 template <class T, Pooled kWhat, class Tile>
@@ -120,7 +106,7 @@ struct TileOutputs {
                                        const int32_t (&column)[Tile::kOutW], int32_t number) {
 #pragma unroll
     for (int j = 0; j < Tile::kOutW; ++j) {
-      if constexpr (kWhat == Pooled::max) best[j] = larger_of(best[j], row[j]);
+      if constexpr (kWhat == Pooled::max) best[j] = max_of(best[j], row[j]);
       if constexpr (kWhat == Pooled::average) best[j] += row[j];
       if constexpr (kWhat == Pooled::winner) {
         const bool take = wins(best[j], row[j]);
@@ -143,7 +129,7 @@ struct TileOutputs {
 #pragma unroll
         for (int c = 1; c < Tile::kWidth; ++c) {
           const V v = load_as_acc(in.v[r][j * Tile::kStride + c]);
-          if constexpr (kWhat == Pooled::max) row[j] = larger_of(row[j], v);
+          if constexpr (kWhat == Pooled::max) row[j] = max_of(row[j], v);
           if constexpr (kWhat == Pooled::average) row[j] += v;
           if constexpr (kWhat == Pooled::winner) {
             const bool take = wins(row[j], v);
