@@ -26,7 +26,8 @@ class AverageSideBySide {
         x_(f_.axis[2]),
         grad_(static_cast<const T*>(grad)),
         result_(static_cast<T*>(result)),
-        divides_(BlockShape::taps_of_phase(f_) == 1),
+        is_blocked_(BlockShape::fits(plan)),
+        divides_(!is_blocked_ || BlockShape::taps_of_phase(f_) == 1),
         is_streamed_(is_streamed(f_.batch[0] * f_.batch[1] * f_.axis[0].in * f_.axis[1].in * x_.in *
                                  int64_t(sizeof(T)))) {}
 
@@ -47,6 +48,7 @@ class AverageSideBySide {
     std::vector<const T*> grad;
     std::vector<Sum> factor;
     int64_t rows = 0, columns = 0;
+    bool has_zero = false;  // is added to +0, too, which makes +0 of -0
   };
 
   /// A row of windows: its offset in the gradients, and how many rows of a window count.
@@ -59,6 +61,7 @@ class AverageSideBySide {
     std::vector<Covers> columns;   // of windows, over each element of the piece
     std::vector<int64_t> counted;  // by columns of windows, from first_window on
     std::vector<WindowRow> rows;
+    int64_t taps_above = 0;  // rows of windows over such elements, were there all
     Terms terms;
     LineStream out;
   };
@@ -77,6 +80,7 @@ class AverageSideBySide {
 
   void find_rows(const Task& task, Scratch& s) const {
     s.rows.clear();
+    s.taps_above = taps_over(f_.axis[0], task.space(0)) * taps_over(f_.axis[1], task.space(1));
     const Covers above = covers_of(f_.axis[0], task.space(0));
     const Covers rows = covers_of(f_.axis[1], task.space(1));
     for (int64_t a = above.first; a <= above.last; a += above.step)
@@ -91,8 +95,9 @@ class AverageSideBySide {
     const int64_t step = plan_.result.space[2], bytes = task.n * int64_t(sizeof(T));
     T* dst = result_ + task.x + task.space(2) * kPixels * step;
     Pace pace;
+    int64_t column = task.space(2) * kPixels;
     for (const Covers& columns : s.columns) {
-      find_terms(task, columns, s);
+      find_terms(task, column++, columns, s);
       pace.add(task.n * (1 + int64_t(s.terms.grad.size())));
       if (is_streamed_) {
         s.out.seek(dst);
@@ -105,29 +110,52 @@ class AverageSideBySide {
     }
   }
 
-  /// A gradient that goes to one window's elements alone is divided. Where windows overlap it is
-  /// multiplied by the reciprocal, which is as good once there is a sum to round.
-  void find_terms(const Task& task, const Covers& columns, Scratch& s) const {
+  /// Windows of any place, whether there are such or not, over elements in the phase of one.
+  static int64_t taps_over(const PoolAxis& a, int64_t element) {
+    int64_t n = 0;
+    for (int64_t k = 0; k < a.window; ++k)
+      n += (element + a.start - k * a.dilation) % a.stride == 0;
+    return n;
+  }
+
+  /// Bits do not depend on how many planes lie here: where windows fit blocks they are those of
+  /// AverageBlocks, which joins from the last window to the first, rows of them after each other,
+  /// and has a 0 where there is no window; else those of RowGather, which divides, and joins
+  /// columns in ascending order, the rows of each first.
+  void find_terms(const Task& task, int64_t column, const Covers& columns, Scratch& s) const {
     Terms& t = s.terms;
     t.grad.clear();
     t.factor.clear();
-    t.rows = int64_t(s.rows.size());
-    t.columns = 0;
-    for (int64_t c = columns.first; c <= columns.last; c += columns.step, ++t.columns)
-      for (const WindowRow& row : s.rows) {
-        const Sum divisor = Sum(row.counted * s.counted[size_t(c - s.first_window)]);
-        t.grad.push_back(grad_ + task.y + row.offset + c * f_.y.space[2]);
-        t.factor.push_back(divides_ ? divisor : 1 / divisor);
-      }
+    const auto add = [&](const WindowRow& row, int64_t c) {
+      const Sum divisor = Sum(row.counted * s.counted[size_t(c - s.first_window)]);
+      t.grad.push_back(grad_ + task.y + row.offset + c * f_.y.space[2]);
+      t.factor.push_back(divides_ ? divisor : 1 / divisor);
+    };
+    const int64_t width =
+        columns.last < columns.first ? 0 : (columns.last - columns.first) / columns.step + 1;
+    if (is_blocked_) {
+      for (auto row = s.rows.rbegin(); row != s.rows.rend(); ++row)
+        for (int64_t i = width - 1; i >= 0; --i) add(*row, columns.first + i * columns.step);
+      t.rows = int64_t(t.grad.size());
+      t.columns = 1;
+      t.has_zero = t.rows < s.taps_above * taps_over(x_, column);
+    } else {
+      for (int64_t i = 0; i < width; ++i)
+        for (const WindowRow& row : s.rows) add(row, columns.first + i * columns.step);
+      t.rows = int64_t(s.rows.size());
+      t.columns = width;
+      t.has_zero = true;
+    }
   }
 
   void hand_out(const Terms& t, int64_t n, T* to) const {
     if (t.grad.empty()) return void(std::fill_n(to, n, T{}));
     if (f_.y.batch[1] != 1 || n < kStep) return join_each(t, n, to);
+    if (!is_blocked_) return join<0, 0, true>(t, n, to);
     if (divides_) return join<1, 1, true>(t, n, to);
     if (t.grad.size() == 1) return join<1, 1>(t, n, to);
     if (t.grad.size() == 2) return join<2, 1>(t, n, to);
-    if (t.rows == 2 && t.columns == 2) return join<2, 2>(t, n, to);
+    if (t.grad.size() == 4) return join<4, 1>(t, n, to);
     join<0, 0>(t, n, to);
   }
 
@@ -155,7 +183,7 @@ class AverageSideBySide {
         }
         sum = joined(sum, column, c == 0);
       }
-      store_floats(to + i, sum);
+      store_floats(to + i, t.has_zero ? sum + Sums{} : sum);
     }
   }
 
@@ -172,7 +200,7 @@ class AverageSideBySide {
         }
         sum = joined(sum, column, c == 0);
       }
-      to[i] = store_as<T>(sum);
+      to[i] = store_as<T>(t.has_zero ? sum + Sum(0) : sum);
     }
   }
 
@@ -186,7 +214,7 @@ class AverageSideBySide {
   const PoolAxis& x_;
   const T* const grad_;
   T* const result_;
-  const bool divides_, is_streamed_;
+  const bool is_blocked_, divides_, is_streamed_;
 };
 
 }  // namespace
