@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -223,3 +223,11 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "expanded": lambda t: t[:1].expand(t.shape),
 }
 """The memory formats that a tensor of rank 4 may have; all but `expanded` have its values."""
+# Statistics and sums are row-major in whatever order x is, for which it is looked at first.
+ROW_MAJOR = ("normalization_statistics", "normalize_grad_sums")
+
+
+def called_layouts(cases: Iterable[str]) -> list[tuple[str, str]]:
+    """Cases and layouts in which a call without a gradient goes straight to the extension."""
+    layouts = ("contiguous", "channels_last")
+    return [(c, at) for c in cases for at in layouts if at == "contiguous" or c not in ROW_MAJOR]
