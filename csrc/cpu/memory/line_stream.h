@@ -1,6 +1,7 @@
 // Writes output in whole lines past the caches, from pieces of any size that follow each other.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/simd/stream.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -13,8 +14,7 @@ class LineStream {
   static constexpr int64_t kLine = 64;
   /// Bytes that can be reserved at once.
   static constexpr int64_t kShort = 2048;
-  /// Pieces from here on are not gathered, but for their ends.
-  static constexpr int64_t kDirect = 192;
+  static constexpr int64_t kDirect = tuning::memory::kDirectBytes;
 
   LineStream() = default;
   LineStream(const LineStream&) = delete;
@@ -45,8 +45,8 @@ class LineStream {
   }
 
  private:
-  /// Rows that end before the processor has seen where they go are fetched, from so far ahead.
-  static constexpr int64_t kFetched = 6144, kAhead = 4096;
+  static constexpr int64_t kFetched = tuning::memory::kFetchedBytes;
+  static constexpr int64_t kAhead = tuning::memory::kCopyAheadBytes;
   /// Long batches: lines that were put together a moment ago cannot be loaded at once.
   static constexpr int64_t kRoom = 8192;
 

@@ -66,4 +66,73 @@ constexpr int64_t kFewestInPlace = 16;  // columns of a row that is not worth a 
 constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones are packed instead
 }  // namespace mvn
 
+/// Pooling (pool/).
+namespace pool {
+/// Elements of a row that are worked on at a time: several rows of double stay in the first cache.
+constexpr int64_t kRowElements = 2048;
+constexpr int64_t kPlanesAtOnce = 256;  // of a task, of planes that one window covers
+constexpr int64_t kLanesAtOnce = 2048;  // planes side by side: their values stay in the first cache
+/// A window is cut into pieces of at least so many taps where there are few tasks.
+constexpr int64_t kPieceTaps = 65536, kMostPieces = 1024, kFewTasks = 16;
+constexpr int64_t kLeastChunk = 512;  // lanes of a task, before windows are cut
+constexpr int64_t kUnwatched = 64;    // short tasks between two looks at the clock
+/// Taps of the windows that pool/taps takes: more are joined with less work along the rows first.
+constexpr int64_t kMostTaps = 8;
+constexpr int64_t kTaskBytes = 16384;  // of outputs, in a task of pool/taps
+constexpr int64_t kSinkBytes = 1024;   // of a row: shorter ones are put together before they go out
+/// Rows from kLongBytes on are fetched side by side, kNearBytes ahead in all, into the first cache;
+/// shorter ones from front to back, one row of outputs ahead, into the second.
+constexpr int64_t kNearBytes = 8192, kLongBytes = 32768;
+/// Of values in a line of a strip: with what it is made from and what it becomes it stays in the
+/// first cache. A strip has kMostLines of them at most.
+constexpr int64_t kLineBytes = 8192, kMostLines = 128;
+/// From one window to the next of packed columns that strips take, at most.
+constexpr int64_t kMostPackedStride = 32;
+/// How far ahead of a strip of whole rows memory is fetched: nearer, it comes too late.
+constexpr int64_t kStripsAhead = 3;
+/// Taps of planes side by side: rows of kLongRunBytes are read one by one, shorter ones in blocks,
+/// as memory is read fastest from front to back.
+constexpr int64_t kLongRunBytes = 1024, kRunBlockBytes = 2048, kRunAheadBytes = 16384;
+}  // namespace pool
+
+/// Maxima with their positions (winners/).
+namespace winners {
+constexpr int64_t kMostFoldedRows =
+    16;                                // of taps: what is known of them stays in registers or near
+constexpr int64_t kLanesAtOnce = 512;  // planes side by side: keys, places and winners of each
+}  // namespace winners
+
+/// Normalization by statistics that are given (normalize/).
+namespace normalize {
+constexpr int64_t kShortestRow = 16;  // elements that one loop is begun for
+/// Elements of a task: a part of a row, or several rows, of which it has kMostRows at most.
+constexpr int64_t kPart = 1 << 14, kMostRows = 256;
+constexpr int64_t kColumnsTask = 1 << 15;  // elements, about, where columns stand side by side
+constexpr int64_t kStreamedRowBytes =
+    8192;                          // from which rows with lines filled in part are worth it
+constexpr int64_t kShortRow = 32;  // elements: shorter stretches are packed, not done singly
+}  // namespace normalize
+
+/// Statistics of groups (statistics/).
+namespace statistics {
+constexpr int64_t kShortestPiece = 16;  // elements, of a group that stands in several places
+constexpr int64_t kLongPiece = 1024;    // elements, of a piece that is read for itself
+constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones are packed instead
+}  // namespace statistics
+
+/// Copies (memory/).
+namespace memory {
+constexpr int64_t kDirectBytes = 192;  // pieces from here on are not gathered, but for their ends
+/// Rows that end before the processor has seen where they go are fetched, from so far ahead.
+constexpr int64_t kFetchedBytes = 6144, kCopyAheadBytes = 4096;
+}  // namespace memory
+
+/// Work for several threads (threads/).
+namespace threads {
+constexpr int64_t kBytesPerThread = 64 * 1024;  // fewer: waking a thread costs more than it saves
+/// Of a part, from which its last grains are small. Some loops take a few tasks at once.
+constexpr int64_t kBytesOfLarge = 1 << 20, kTasksOfLarge = 32;
+constexpr int64_t kSpinMicroseconds = 20;  // that a thread looks for work before it sleeps
+}  // namespace threads
+
 }  // namespace cudml::cpu::tuning

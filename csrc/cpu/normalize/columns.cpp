@@ -2,6 +2,7 @@
 // computed once for many rows.
 #include "cpu/normalize/columns.h"
 
+#include "cpu/memory/tuning.h"
 #include "cpu/normalize/formulas.h"
 #include "cpu/normalize/given.h"
 #include "cpu/threads/arena.h"
@@ -13,9 +14,8 @@ namespace {
 
 using Axis = NormalizePlan::Axis;
 
-constexpr int64_t kShortestRow = 16;
-constexpr int64_t kBlock = 1024;    // columns of a block
-constexpr int64_t kTask = 1 << 15;  // elements, about
+using tuning::normalize::kShortestRow;
+constexpr int64_t kBlock = 1024;  // columns of a block
 
 /// Whether all of an axis' rows take the same statistics, scale and bias.
 bool is_shared(const Axis& rows) {
@@ -55,7 +55,7 @@ class Columns {
     is_joined_ = period_ < kBlock && follow_each_other(rows_, period_);
     if (is_joined_) join_rows();
     blocks_ = is_joined_ ? 1 : (width_ + kBlock - 1) / kBlock;
-    turn_ = std::max<int64_t>(kTask / std::min(width_, kBlock), 1);
+    turn_ = std::max<int64_t>(tuning::normalize::kColumnsTask / std::min(width_, kBlock), 1);
     turns_ = (rows_.size + turn_ - 1) / turn_;
     is_streamed_ = is_given_streamed(plan, x_, y_, is_joined_);
   }
@@ -67,7 +67,7 @@ class Columns {
                    const Room<Buffers> buffers;
                    Pace pace;
                    for (int64_t task = begin; task < end; ++task) {
-                     pace.add(kTask);
+                     pace.add(tuning::normalize::kColumnsTask);
                      run_task(task, *buffers);
                    }
                  });

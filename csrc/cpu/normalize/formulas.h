@@ -2,6 +2,7 @@
 // its forms are rounded as the plain path is: an element's bits do not tell which path took it.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/formulas.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/threads/parallel.h"
@@ -50,11 +51,10 @@ struct GivenPositions {
 /// apart. Lines that rows fill in part are read first, which only long ones make up for.
 template <class T>
 bool is_given_streamed(const NormalizePlan& plan, const T* x, const T* y, bool follow) {
-  constexpr int64_t kLong = 8192;
   const int64_t row_bytes = plan.axis[plan.rank - 1].size * int64_t(sizeof(T));
   const bool are_lines = row_bytes % 64 == 0 && bytes_to_line(y) == 0;
   return x != y && is_copy_streamed(plan.elements * int64_t(sizeof(T))) &&
-         (follow || are_lines || row_bytes >= kLong);
+         (follow || are_lines || row_bytes >= tuning::normalize::kStreamedRowBytes);
 }
 
 /// y[i] = f(formula(x[i])) for i in [0, n). y may be x.

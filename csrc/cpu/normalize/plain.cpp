@@ -2,6 +2,7 @@
 // holds.
 #include "cpu/normalize/plain.h"
 
+#include "cpu/memory/tuning.h"
 #include "cpu/normalize/formulas.h"
 #include "cpu/normalize/given.h"
 #include "cpu/threads/arena.h"
@@ -12,7 +13,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 constexpr int64_t kNormalizeChunk = 1024;
-constexpr int64_t kShortRow = 32;  // shorter stretches are packed rather than done singly
+using tuning::normalize::kShortRow;
 
 /// One thread's rows, in the type of the computation. They begin at different places of a page.
 template <class A>

@@ -1,6 +1,7 @@
 // Normalization with given statistics of packed rows, by explicit vectors.
 #include "cpu/normalize/rows.h"
 
+#include "cpu/memory/tuning.h"
 #include "cpu/normalize/formulas.h"
 #include "cpu/normalize/given.h"
 #include "cpu/threads/arena.h"
@@ -10,10 +11,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kShortestRow = 16;
-constexpr int64_t kPart = 1 << 14;  // elements of a task: a part of a row, or several rows
-constexpr int64_t kMostRows = 256;  // of a task
-constexpr int64_t kBlock = 4096;    // elements whose scale and bias are converted at once
+using tuning::normalize::kMostRows;
+using tuning::normalize::kPart;
+using tuning::normalize::kShortestRow;
+constexpr int64_t kBlock = 4096;  // elements whose scale and bias are converted at once
 
 /// Scale or bias along a row as floats: in place, or in a room that keeps them for other rows.
 class FloatRow {

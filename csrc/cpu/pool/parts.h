@@ -1,6 +1,7 @@
 // The parts of pooling without indices, which pool/paths.cpp chooses among.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/simd/vector.h"
 #include "ops/pool.h"
 
@@ -25,8 +26,7 @@ void max_values(const PoolPlan& plan, ValuePath path, const void* x, void* y);
 void average_values(const PoolPlan& plan, ValuePath path, const void* x, void* y);
 void lp_values(const PoolPlan& plan, ValuePath path, const void* x, void* y);
 
-/// Taps of the windows that pool/taps takes: more are joined with less work along the rows first.
-constexpr int64_t kMostTaps = 8;
+using tuning::pool::kMostTaps;
 
 /// What loops are compiled for.
 struct Loops {

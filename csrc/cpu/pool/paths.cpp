@@ -1,5 +1,6 @@
 // The paths of pooling without indices on the CPU, first choice first.
 #include "cpu/isa/families.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/parts.h"
 #include "cpu/pool/strip_shape.h"
 
@@ -77,7 +78,7 @@ bool is_one_tap(const PoolAxis& a) {
 bool fits_planes(const PoolPlan& p, const Machine&) {
   const PoolAxis& w = p.axis[2];
   return is_one_tap(p.axis[0]) && is_one_tap(p.axis[1]) && w.out == 1 && w.window == w.in &&
-         w.start == 0 && w.end == 0 && w.dilation == 1 && p.x.space[2] == 1 && w.in < kPiece;
+         w.start == 0 && w.end == 0 && w.dilation == 1 && p.x.space[2] == 1 && w.in < kPieceTaps;
 }
 constexpr Predicate<PoolPlan> kHasPlanes = {"each plane is one packed row that one window covers",
                                             fits_planes};

@@ -4,20 +4,18 @@
 
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/walk.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Elements of a row that are worked on at a time: several rows of double stay in the first cache.
-constexpr int64_t kLine = 2048;
 /// Float32 sums are kept at most this long before they go to double.
 constexpr int64_t kChain = 2048;
-/// A window is cut into pieces of at least this many taps where there are few tasks.
-constexpr int64_t kPiece = 65536;
-constexpr int64_t kMostPieces = 1024;
-constexpr int64_t kFewTasks = 16;
+using tuning::pool::kFewTasks;
+using tuning::pool::kPieceTaps;
+using tuning::pool::kRowElements;
 
 /// Neighbouring planes lie side by side in x.
 inline bool fits_lanes(const PoolPlan& p) {
@@ -91,12 +89,13 @@ void run_large_windows(const Pool& pool, const PoolPlan& plan, const TaskSpace& 
 /// they are joined shows (kHasOrder).
 template <class Pool>
 void run_windows(const Pool& pool, const PoolPlan& plan, bool is_cut = true) {
-  constexpr int64_t kLeastChunk = 512;
   int64_t chunk = Pool::kChunk;
-  while (chunk > kLeastChunk && make_tasks(plan, Pool::kLane, chunk).count() < kFewTasks)
+  while (chunk > tuning::pool::kLeastChunk &&
+         make_tasks(plan, Pool::kLane, chunk).count() < kFewTasks)
     chunk /= 2;
   const TaskSpace space = make_tasks(plan, Pool::kLane, chunk);
-  const int64_t pieces = is_cut ? std::min(kMostPieces, most_taps(plan, 3) / kPiece) : 1;
+  const int64_t pieces =
+      is_cut ? std::min(tuning::pool::kMostPieces, most_taps(plan, 3) / kPieceTaps) : 1;
   if (pieces > 1 && space.count() < kFewTasks) return run_pieces(pool, plan, space, pieces);
   if constexpr (Pool::kHasOrder)
     if (pieces > 1) return run_large_windows(pool, plan, space, pieces);

@@ -40,11 +40,11 @@ class WindowPool : ValuePool<Op, Finish> {
 
   void piece(const Task& task, const Box& box, int64_t f, int64_t last, Total* total) const {
     if (has(Order::in_groups)) return piece_in_groups(x + task.x, box, f, last, total);
-    T room[kLine];
+    T room[kRowElements];
     TapCursor at(box, f);
     Pace pace;
     for (bool first = true; f < last; first = false) {
-      const int64_t n = std::min({kLine, last - f, at.left_in_row()});
+      const int64_t n = std::min({kRowElements, last - f, at.left_in_row()});
       const T* row = x + task.x + at.offset();
       if (const int64_t step = box.x_step[2]; step != 1 && n > 1) {
         copy_apart(row, step, n, room);

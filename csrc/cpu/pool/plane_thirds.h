@@ -2,6 +2,7 @@
 // rows are joined, then each column with its neighbours, in registers.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/strip_pool.h"
 #include "cpu/pool/strip_shape.h"
 #include "cpu/pool/thirds.h"
@@ -97,7 +98,7 @@ class PlaneThirdPool : StripPool<Op, Finish> {
   /// Planes of windows of three columns, joined and finished in registers.
   [[gnu::noinline]] void join_neighbours(const Strip& s, T* to) {
     const auto& [task, c, lines] = s;
-    constexpr int64_t kAhead = 8192 / sizeof(T);
+    constexpr int64_t kAhead = tuning::pool::kNearBytes / sizeof(T);
     const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
     rows_.taps[0] = axis_taps(plan.axis[0], task.space(0));
     write_divisors(s);

@@ -1,13 +1,13 @@
 // Planes that one window covers each, without indices.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/value_pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Planes of a task.
-constexpr int64_t kPlanesAtOnce = 256;
+using tuning::pool::kPlanesAtOnce;
 
 /// One window that covers each plane, whose elements stand together: planes in a row of tasks.
 template <class Op, class Finish>

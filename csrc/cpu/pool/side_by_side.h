@@ -1,6 +1,7 @@
 // One window for each of many neighbouring planes, without indices.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/value_pool.h"
 #include "cpu/threads/arena.h"
 
@@ -18,7 +19,7 @@ class LanePool : ValuePool<Op, Finish> {
  public:
   using typename Base::Total;
   static constexpr Lane kLane = Lane::batch;
-  static constexpr int64_t kChunk = 2048;
+  static constexpr int64_t kChunk = tuning::pool::kLanesAtOnce;
   static constexpr bool kHasOrder = !Op::kRepeats;
   explicit LanePool(const Base& base)
       : Base(base),
@@ -94,10 +95,10 @@ class LanePool : ValuePool<Op, Finish> {
   /// Joins a run of taps, kRowsAtOnce and then the next ones. Memory is read fastest from front to
   /// back: long rows one by one, of short ones a few kilobytes at a time.
   void run(const Task& task, const Box& box, int64_t f, int64_t taps, V* line) const {
-    constexpr int64_t kLong = 1024, kBlock = 2048;  // bytes
+    using tuning::pool::kLongRunBytes, tuning::pool::kRunBlockBytes;
     const int64_t row = task.n * int64_t(sizeof(T));
-    if (taps > kRowsAtOnce && row < kLong && box.count[0] * box.count[1] == 1) {
-      const int64_t groups = 1 + (kBlock - 1) / (row * kRowsAtOnce);
+    if (taps > kRowsAtOnce && row < kLongRunBytes && box.count[0] * box.count[1] == 1) {
+      const int64_t groups = 1 + (kRunBlockBytes - 1) / (row * kRowsAtOnce);
       const int64_t most = groups * kRowsAtOnce, pitch = box.x_step[2];
       const T* first = x + task.x + box.x + f * pitch;
       for (int64_t r = 0; r < taps; r += most, first += most * pitch) {
@@ -107,16 +108,15 @@ class LanePool : ValuePool<Op, Finish> {
       return;
     }
     const RowList<T> list(x + task.x, box, f, taps);
-    if (taps <= kRowsAtOnce || row < kLong || !fetches_)
+    if (taps <= kRowsAtOnce || row < kLongRunBytes || !fetches_)
       return join_rows(op, list.at, taps, 0, task.n, end, line);
     join_long_rows(list.at, taps, task.n, line);
   }
 
   void join_long_rows(const T* const* rows, int64_t count, int64_t n, V* line) const {
-    constexpr int64_t kFar = 16384;
     const Room<Line<V>> room;
     for (int64_t r = 0; r < count; ++r) {
-      if (fetches_) fetch_ahead<kFar>(rows[r], n);
+      if (fetches_) fetch_ahead<tuning::pool::kRunAheadBytes>(rows[r], n);
       // What is joined in any order needs no room for groups.
       const int64_t place = Op::kRepeats ? r : r % kRowsAtOnce;
       V* const group = Op::kRepeats || r < kRowsAtOnce ? line : room->at;

@@ -2,6 +2,7 @@
 // whose taps are joined along the rows first and then along the columns.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/columns.h"
 #include "cpu/pool/pieces.h"
 #include "cpu/threads/arena.h"
@@ -9,9 +10,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Bytes of values in a line: with what it is made from and what it becomes it stays in the first
-/// cache.
-constexpr int64_t kLineBytes = 8192;
+using tuning::pool::kLineBytes;
+using tuning::pool::kMostLines;
 /// Loops write and read whole vectors, four at a time and four ahead where they skip columns; lines
 /// begin up to a vector late.
 constexpr int64_t kLineSlack = 9 * 64;
@@ -45,8 +45,6 @@ inline bool has_packed_planes(const PoolPlan& p) {
 /// Lines begin where vectors do. A line's last vector may reach into the next, written later.
 inline int64_t line_pitch(int64_t values) { return (values + 31) / 32 * 32; }
 
-constexpr int64_t kMostLines = 128;
-
 /// Gives a strip as many rows and planes as `lines` lines are.
 inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
   s.rows = even_part(p.axis[1].out, std::max<int64_t>(1, lines));
@@ -58,15 +56,12 @@ inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
 /// Columns of one window.
 inline int64_t span_of(const PoolAxis& w) { return (w.window - 1) * w.dilation + 1; }
 
-/// From one window to the next of packed columns that strips take, at most.
-constexpr int64_t kMostPackedStride = 32;
-
 /// Whether windows suit strips of lines that hold `values` in all, however many planes there are
 /// and wherever they lie.
 inline bool suits_strips(const PoolPlan& p, int64_t values) {
   const PoolAxis& w = p.axis[2];
   return w.out > 1 && span_of(w) <= values / 4 && most_taps(p, 2) + w.window <= kChain &&
-         (p.x.space[2] != 1 || w.stride <= kMostPackedStride);
+         (p.x.space[2] != 1 || w.stride <= tuning::pool::kMostPackedStride);
 }
 
 /// `values` is what all lines hold, `piece` what may be written at once.
@@ -76,7 +71,9 @@ inline bool suits_strips(const PoolPlan& p, int64_t values) {
   s.span = span_of(w);
   const bool packed = has_packed_planes(p);
   if (packed) s.planes = p.batch[1];
-  const int64_t widest = p.x.space[2] == 1 ? kMostPackedStride : packed ? 2 * s.span : 4;
+  const int64_t widest = p.x.space[2] == 1 ? tuning::pool::kMostPackedStride
+                         : packed          ? 2 * s.span
+                                           : 4;
   if (!suits_strips(p, values) || w.stride > widest) return s;
   const int64_t columns = s.span + std::min<int64_t>(w.out - 1, 7) * w.stride;
   s.lanes = std::min({s.planes, values / columns, piece});
@@ -213,9 +210,6 @@ struct StripRows {
   double inside() const { return double(taps[0].inside) * double(taps[1].inside); }
 };
 
-/// How far ahead of a strip of whole rows memory is fetched: nearer, it comes too late.
-constexpr int64_t kStripsAhead = 3;
-
 /// What a strip's successor will read and the strip has not: rows that follow in memory, or the
 /// columns that follow in the rows, behind the last of them the first of rows that windows newly
 /// cover. `vectors` is how many vectors of outputs the strip has.
@@ -227,8 +221,8 @@ inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>
   constexpr int64_t kItem = sizeof(T);
   if (s.outputs == w.out) {
     const int64_t bytes = h.stride * p.x.space[1] * s.rows * s.stack * kItem;
-    return {reinterpret_cast<const char*>(first.at[0]) + kStripsAhead * bytes, bytes / vectors, 1,
-            0};
+    return {reinterpret_cast<const char*>(first.at[0]) + tuning::pool::kStripsAhead * bytes,
+            bytes / vectors, 1, 0};
   }
   const int64_t rows = std::min(h.stride, first.count);
   const int64_t bytes = w.stride * p.x.space[2] * s.outputs * kItem;
@@ -252,7 +246,7 @@ inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>
 /// `vectors` is how many vectors of outputs a line has.
 template <class T>
 inline Ahead near_ahead(const PoolPlan& p, const StripRows<T>& rows, int64_t vectors) {
-  constexpr int64_t kNear = 8192, kItem = sizeof(T);
+  constexpr int64_t kNear = tuning::pool::kNearBytes, kItem = sizeof(T);
   const PoolAxis &d = p.axis[0], &h = p.axis[1];
   if (rows.count == 0) return {};
   const int64_t planes = std::min(d.stride, rows.taps[0].count);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/memory/sink.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/value_pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -10,9 +11,8 @@ namespace {
 
 /// Outputs of a row that one task takes.
 inline int64_t part_of_row(const PoolPlan& p) {
-  constexpr int64_t kTaskBytes = 16384;
   const int64_t column = p.batch[1] * int64_t(size_of(p.dtype));
-  return even_part(p.axis[2].out, std::max<int64_t>(1, kTaskBytes / column));
+  return even_part(p.axis[2].out, std::max<int64_t>(1, tuning::pool::kTaskBytes / column));
 }
 
 /// A task for each row of outputs, or for a part of it where that is long.
@@ -30,10 +30,8 @@ class TapPool : ValuePool<Op, Finish> {
   using Base::finish, Base::op, Base::plan, Base::x, Base::y;
   using typename Base::T, typename Base::V;
   static constexpr int64_t kStep = kLanes<V>, kItem = sizeof(T);
-  static constexpr int64_t kSinkBytes = 1024;
-  /// Long rows are fetched side by side, kNear bytes ahead in all, into the first cache; short
-  /// ones from front to back, one row of outputs ahead, into the second.
-  static constexpr int64_t kNear = 8192, kLong = 32768;
+  static constexpr int64_t kSinkBytes = tuning::pool::kSinkBytes;
+  static constexpr int64_t kNear = tuning::pool::kNearBytes, kLong = tuning::pool::kLongBytes;
 
  public:
   explicit TapPool(const Base& base)

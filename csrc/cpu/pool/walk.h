@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/hd.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/threads/interrupt.h"
 #include "ops/pool.h"
 
@@ -104,8 +105,7 @@ inline void next_task(const TaskSpace& space, Task& task) {
   set_lanes(space, task);
 }
 
-/// Tasks that take long look more often themselves.
-constexpr int64_t kUnwatched = 64;
+using tuning::pool::kUnwatched;
 
 /// Calls body(task, index) for tasks [begin, end).
 template <class Body>

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_moments.h"
 #include "cpu/simd/convert.h"
 #include "cpu/statistics/results.h"
@@ -13,7 +14,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kLeastStep = 8;  // elements: nearer ones are packed instead
+using tuning::statistics::kLeastStep;
 
 template <class T>
 class Columns {

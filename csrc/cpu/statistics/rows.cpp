@@ -2,14 +2,15 @@
 // one pass; where they mislead, a second one about the mean, over a chunk that the cache holds.
 #include "cpu/statistics/rows.h"
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/sums.h"
 #include "cpu/statistics/chunks.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kShortestPiece = 16;    // of a group that stands in several places
-constexpr int64_t kLong = 1024;           // elements of a piece that is read for itself
+using tuning::statistics::kLongPiece;
+using tuning::statistics::kShortestPiece;
 constexpr int64_t kSample = 4 * kFloats;  // elements of a chunk that its pivot is the mean of
 
 /// Whether a pivot was within half a deviation of the mean: the sum of squares about it is then at
@@ -244,7 +245,8 @@ void run_together(const StatisticsPlan& plan, const StatisticsResults& results,
 /// need not share groups.
 bool are_pieces_short(const StatisticsPlan& plan) {
   const bool are_few = plan.groups < 4 * num_threads() && num_threads() > 1;
-  return !are_few && plan.reduced_rank > 1 && plan.reduced[plan.reduced_rank - 1].size <= kLong;
+  return !are_few && plan.reduced_rank > 1 &&
+         plan.reduced[plan.reduced_rank - 1].size <= kLongPiece;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/environment.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/simd/fence.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/thread_pool.h"
@@ -20,7 +21,7 @@
 namespace cudml::cpu {
 namespace {
 
-constexpr int64_t kBytesPerThread = 64 * 1024;  // fewer: waking a thread costs more than it saves
+using tuning::threads::kBytesPerThread;
 
 /// OpenMP's variable may list one number for each level of nesting; the first counts. What is wrong
 /// with it is not for this library to say.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/environment.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/simd/fence.h"
 #include "cpu/simd/float_state.h"
 #include "cpu/threads/arena.h"
@@ -21,9 +22,9 @@
 namespace cudml::cpu {
 namespace {
 
-/// A part's, from which on its last grains are small. Some kernels take a few tasks at once.
-constexpr int64_t kBytesOfLarge = 1 << 20, kTasksOfLarge = 32;
-constexpr auto kSpin = std::chrono::microseconds(20);
+using tuning::threads::kBytesOfLarge;
+using tuning::threads::kTasksOfLarge;
+constexpr auto kSpin = std::chrono::microseconds(tuning::threads::kSpinMicroseconds);
 
 struct alignas(64) Cursor {
   std::atomic<int> next{0};

@@ -30,11 +30,11 @@ class WindowWinners : WinnerPool<T> {
   }
 
   void piece(const Task& task, const Box& box, int64_t f, int64_t end, Total* total) const {
-    K keys[kLine];
+    K keys[kRowElements];
     TapCursor at(box, f);
     Pace pace;
     for (bool first = true; f < end; first = false) {
-      const int64_t n = std::min({kLine, end - f, at.left_in_row()});
+      const int64_t n = std::min({kRowElements, end - f, at.left_in_row()});
       key_row(keys, x + task.x + at.offset(), box.x_step[2], n);
       const K best = join_span(MaxOfIntegers<K>{}, keys, n);
       if (first || best > total->key) {

@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "cpu/memory/sink.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/strip_tasks.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Rows of taps whose columns before are kept in registers or near them.
-constexpr int64_t kMostFoldedRows = 16;
+using tuning::winners::kMostFoldedRows;
 
 /// The shape of strips, if the plan fits: positions must fit the lanes of values.
 [[gnu::noinline]] inline StripShape winner_shape(const PoolPlan& p) {

@@ -1,6 +1,7 @@
 // Winners of one window for each of many neighbouring planes.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/winners/winner_pool.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -16,7 +17,7 @@ class LaneWinners : WinnerPool<T> {
  public:
   using Total = Winner;
   static constexpr Lane kLane = Lane::batch;
-  static constexpr int64_t kChunk = 512, kRun = 1 << 20;
+  static constexpr int64_t kChunk = tuning::winners::kLanesAtOnce, kRun = 1 << 20;
   static constexpr bool kHasOrder = false;
   explicit LaneWinners(const Base& base) : Base(base) {}
   static Total combine(Total a, Total b) { return first_winner(a, b); }
