@@ -14,6 +14,13 @@ inline Floats polynomial(Floats x, float highest, Rest... rest) {
   return p;
 }
 
+/// v * 2^n, where no number leaves the normal ones: n is a whole number of less than nine bits, and
+/// `shifted` is 1.5 * 2^23 + n, whose last bits count.
+inline Floats times_power_of(Floats v, Floats shifted) {
+  using Bits = Vector<uint32_t>;
+  return std::bit_cast<Floats>(std::bit_cast<Bits>(v) + (std::bit_cast<Bits>(shifted) << 23));
+}
+
 /// e^x for x <= 0: 2^n * e^r with |r| <= (ln 2) / 2, whose minimax polynomial is off by 4e-9.
 inline Floats exponential(Floats x) {
   const Floats limited = at_least(x, -105.0f);

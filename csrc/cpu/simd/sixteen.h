@@ -79,6 +79,9 @@ inline bool converts_pairs() { return false; }
 /// The larger one of each lane; NaN where v is, and v where both are zeros.
 inline Floats at_least(Floats v, float low) { return v < low ? broadcast(low) : v; }
 
+/// The smaller one of each lane; NaN where v is.
+inline Floats at_most(Floats v, float high) { return v > high ? broadcast(high) : v; }
+
 /// a where v's sign bit is set, else b.
 inline Floats by_sign(Floats v, Floats a, Floats b) {
   return std::bit_cast<LaneIndices>(v) < 0 ? a : b;
@@ -89,6 +92,8 @@ inline Floats gated_product(Floats a, Floats b) { return a == 0 ? Floats{} : a *
 
 /// a / b for b in [1, 16], to a unit and a half in the last place.
 inline Floats quotient(Floats a, Floats b) { return a / b; }
+/// The same of 1 / b for numbers in [2^-120, 2^120].
+inline Floats reciprocal(Floats b) { return 1 / b; }
 
 inline Doubles as_doubles(HalfFloats v) { return __builtin_convertvector(v, Doubles); }
 inline HalfFloats as_floats(Doubles v) { return __builtin_convertvector(v, HalfFloats); }

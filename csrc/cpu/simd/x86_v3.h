@@ -57,6 +57,9 @@ inline Doubles fused(Doubles a, Doubles b, Doubles c) { return _mm256_fmadd_pd(a
 /// The larger one of each lane; NaN where v is, and v where both are zeros.
 inline Floats at_least(Floats v, float low) { return _mm256_max_ps(broadcast(low), v); }
 
+/// The smaller one of each lane; NaN where v is.
+inline Floats at_most(Floats v, float high) { return _mm256_min_ps(broadcast(high), v); }
+
 /// a where v's sign bit is set, else b.
 inline Floats by_sign(Floats v, Floats a, Floats b) { return _mm256_blendv_ps(b, a, v); }
 
@@ -67,6 +70,8 @@ inline Floats gated_product(Floats a, Floats b) {
 
 /// a / b for b in [1, 16], to a unit and a half in the last place.
 inline Floats quotient(Floats a, Floats b) { return a / b; }
+/// The same of 1 / b for numbers in [2^-120, 2^120].
+inline Floats reciprocal(Floats b) { return 1 / b; }
 
 inline Floats root(Floats v) { return _mm256_sqrt_ps(v); }
 inline Doubles root(Doubles v) { return _mm256_sqrt_pd(v); }

@@ -106,6 +106,11 @@ inline Floats at_least(Floats v, float low) {
   return _mm512_maskz_max_ps(0xffff, broadcast(low), v);
 }
 
+/// The smaller one of each lane; NaN where v is.
+inline Floats at_most(Floats v, float high) {
+  return _mm512_maskz_min_ps(0xffff, broadcast(high), v);
+}
+
 /// a where v's sign bit is set, else b.
 inline Floats by_sign(Floats v, Floats a, Floats b) {
   return _mm512_mask_blend_ps(_mm512_movepi32_mask(std::bit_cast<__m512i>(v)), b, a);
@@ -116,11 +121,13 @@ inline Floats gated_product(Floats a, Floats b) {
   return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(a, Floats{}, _CMP_NEQ_UQ), a, b);
 }
 
-/// a / b for b in [1, 16], to a unit and a half in the last place.
-inline Floats quotient(Floats a, Floats b) {
+/// 1 / b for numbers in [2^-120, 2^120], to a unit and a half in the last place.
+inline Floats reciprocal(Floats b) {
   const Floats guess = _mm512_maskz_rcp14_ps(0xffff, b);
-  return a * fused(guess, fused(-b, guess, broadcast(1)), guess);
+  return fused(guess, fused(-b, guess, broadcast(1)), guess);
 }
+/// a / b for b in [1, 16], to the same.
+inline Floats quotient(Floats a, Floats b) { return a * reciprocal(b); }
 
 inline Floats root(Floats v) { return _mm512_maskz_sqrt_ps(0xffff, v); }
 inline Doubles root(Doubles v) { return _mm512_maskz_sqrt_pd(0xff, v); }
