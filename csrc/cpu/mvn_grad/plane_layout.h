@@ -46,6 +46,9 @@ struct GradPlanes {
     }
   }
 
+  /// Elements of a cell before slice i.
+  int64_t begin_of(int64_t i) const { return i / parts * length + i % parts * kSlice; }
+
   /// Calls fn(index, slice) for slices [begin, end) of a cell.
   template <class Fn>
   [[gnu::always_inline]] void for_slices(const GradOffsets& cell, int64_t begin, int64_t end,

@@ -49,20 +49,54 @@ struct Gate {
 
 /// Through v * sigmoid(a * v), for the a that the quick slope suits.
 struct SwishPass {
-  QuickSwishSlope slope;
-  Floats factor, shift;
+  Floats a, factor, shift;
 
   static bool suits(const Activation& f) {
     return f.kind == ActivationKind::swish && QuickSwishSlope::suits(f.a);
   }
 
   SwishPass(const Activation& f, float of_d, float rest)
-      : slope(f.a), factor(broadcast(of_d)), shift(broadcast(rest)) {}
+      : a(broadcast(float(f.a))), factor(broadcast(of_d)), shift(broadcast(rest)) {}
 
   [[gnu::always_inline]] Floats operator()(Floats grad, Floats d) const {
-    return grad * slope(fused(d, factor, shift));
+    Floats v[1] = {a * fused(d, factor, shift)};
+    QuickSwishSlope{}(v);
+    return grad * v[0];
   }
 };
+
+/// A vector of a slice: d = x - pivot, and the gradient or h.
+template <class A>
+struct PlaneTerm {
+  Vector<A> d, h;
+};
+
+/// Through v * sigmoid(a * v) where a * v = d * factor + shift, of some terms.
+struct PlaneSwishPass {
+  Floats factor, shift;
+
+  PlaneSwishPass(float of_d, float rest) : factor(broadcast(of_d)), shift(broadcast(rest)) {}
+
+  template <int kCount>
+  [[gnu::always_inline]] void operator()(PlaneTerm<float> (&terms)[kCount]) const {
+    Floats slope[kCount];
+#pragma GCC unroll 2
+    for (int k = 0; k < kCount; ++k) slope[k] = fused(terms[k].d, factor, shift);
+    QuickSwishSlope{}(slope);
+#pragma GCC unroll 2
+    for (int k = 0; k < kCount; ++k) terms[k].h *= slope[k];
+  }
+};
+
+/// Turns the gradient into h.
+template <class A, class Pass, int kCount>
+[[gnu::always_inline]] inline void pass_terms(const Pass& pass, PlaneTerm<A> (&terms)[kCount]) {
+  if constexpr (std::is_same_v<Pass, PlaneSwishPass>)
+    pass(terms);
+  else
+#pragma GCC unroll 2
+    for (PlaneTerm<A>& term : terms) term.h = pass(term.h, term.d);
+}
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

@@ -8,55 +8,71 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Writes what result(i) is of each vector of n elements, at least a vector of them. Some elements
-/// are written twice, with the same bits; results that are not streamed may take the place of what
-/// they are computed from.
+/// Writes the results of n elements, at least a vector of them: result(i, v) gives some vectors
+/// from i on. Some elements are written twice, with the same bits; results that are not streamed
+/// may take the place of what they are computed from.
 template <class T, class Result>
 [[gnu::always_inline]] inline void put_plane(T* dx, int64_t n, bool is_streamed, LinesAhead ahead,
                                              const Result& result) {
+  using V = Vector<Acc<T>>;
   constexpr int64_t kStep = kLanes<Acc<T>>, kLeastStreamed = 8192 / sizeof(T);
   is_streamed &= n >= kLeastStreamed;
   const bool converts = converts_pairs();
-  const Vector<Acc<T>> last = result(n - kStep);
+  V last[1], one[1], two[2];
+  result(n - kStep, last);
   const int64_t head = is_streamed ? to_line(dx) : 0;
   int64_t i = 0;
-  for (; i < head; i += kStep) store_narrow(dx + i, result(i), Whole{});
+  for (; i < head; i += kStep) {
+    result(i, one);
+    store_narrow(dx + i, one[0], Whole{});
+  }
   i = head;
   if (is_streamed)
-    for (; i + 2 * kStep <= n; i += 2 * kStep)
-      put_pair(dx + i, result(i), result(i + kStep), true, false, converts);
+    for (; i + 2 * kStep <= n; i += 2 * kStep) {
+      result(i, two);
+      put_pair(dx + i, two[0], two[1], true, false, converts);
+    }
   else
     for (; i + 2 * kStep <= n; i += 2 * kStep) {
       ahead.fetch<true>(dx + i);
       ahead.fetch<true>(dx + i + kStep);
-      put_pair(dx + i, result(i), result(i + kStep), false, false, converts);
+      result(i, two);
+      put_pair(dx + i, two[0], two[1], false, false, converts);
     }
   if (i + kStep <= n) {
-    store_narrow(dx + i, result(i), Whole{});
+    result(i, one);
+    store_narrow(dx + i, one[0], Whole{});
     i += kStep;
   }
-  if (i < n) store_narrow(dx + n - kStep, last, Whole{});
+  if (i < n) store_narrow(dx + n - kStep, last[0], Whole{});
 }
 
-/// kHasProduct: dx takes z * mean_wz off.
-template <bool kHasProduct, class T, class Pass>
-[[gnu::always_inline]] inline void write_plane(const PlaneSlice<T>& s, bool is_streamed,
-                                               const JoinedDx<Acc<T>>& formula,
+/// `grad` is the gradient or what is kept of it; kHasProduct: dx takes z * mean_wz off.
+template <bool kHasProduct, class T, class G, class Pass>
+[[gnu::always_inline]] inline void write_plane(const PlaneSlice<T>& slice, const G* grad,
+                                               bool is_streamed, const JoinedDx<Acc<T>>& formula,
                                                const Pass& passing) {
-  using V = Vector<Acc<T>>;
+  using A = Acc<T>;
+  using V = Vector<A>;
   const Pass pass = passing;  // in registers
-  const T *const x = s.x, *const grad = s.grad;
+  const T* const x = slice.x;
   const V pivot = V{} + formula.pivot, factor = V{} + formula.factor, slope = V{} + formula.slope,
           shift = V{} + formula.shift;
-  put_plane(s.dx, s.n, is_streamed, s.dx_ahead, [&](int64_t i) __attribute__((always_inline)) {
-    const V g = load_wide(grad + i, Whole{});
-    if constexpr (std::is_same_v<Pass, Through> && !kHasProduct) {
-      return fused(g, factor, shift);
-    } else {
-      const V d = load_wide(x + i, Whole{}) - pivot;
-      return fused(pass(g, d), factor, kHasProduct ? fused(d, slope, shift) : shift);
+  const auto result = [&]<int kCount>(int64_t i, V(&dx)[kCount]) __attribute__((always_inline)) {
+    PlaneTerm<A> terms[kCount];
+    constexpr bool kReadsX = kHasProduct || !std::is_same_v<Pass, Through>;
+#pragma GCC unroll 2
+    for (int k = 0; k < kCount; ++k) {
+      const int64_t at = i + k * kLanes<A>;
+      terms[k].h = load_wide(grad + at, Whole{});
+      if constexpr (kReadsX) terms[k].d = load_wide(x + at, Whole{}) - pivot;
     }
-  });
+    if constexpr (kReadsX) pass_terms(pass, terms);
+#pragma GCC unroll 2
+    for (int k = 0; k < kCount; ++k)
+      dx[k] = fused(terms[k].h, factor, kHasProduct ? fused(terms[k].d, slope, shift) : shift);
+  };
+  put_plane(slice.dx, slice.n, is_streamed, slice.dx_ahead, result);
 }
 
 }  // namespace

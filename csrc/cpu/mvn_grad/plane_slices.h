@@ -29,18 +29,24 @@ class PlaneSlices {
         reads_v_(reads_input(plan.activation.kind)),
         has_gate_(Gate<A>::suits(plan.activation)),
         is_swish_(std::is_same_v<A, float> && SwishPass::suits(plan.activation)),
-        keeps_h_(std::is_same_v<T, A> && reads_v_ && !has_gate_ && !is_swish_ &&
-                 plan.has_own_sums()),
+        keeps_h_(plan.wants_dx && plan.has_own_sums() && keeps_slopes()),
         has_product_(takes_product(plan)),
         is_streamed_(is_norm_streamed(plan.compulsory_bytes() / 2)) {}
 
   /// That of a linear activation, or 1.
   double slope() const { return slope_; }
 
-  Slice operator()(const SliceOffsets& at) const {
+  /// Whether cells need a place of their own for what is kept of them.
+  bool keeps_apart() const { return keeps_h_ && !kIsWide; }
+
+  /// `kept` is that place, if they do.
+  Slice operator()(const SliceOffsets& at, A* kept = nullptr) const {
+    T* const dx = dx_ ? dx_ + at.dx : nullptr;
+    if constexpr (kIsWide) kept = keeps_h_ ? dx : nullptr;
     return {x_ ? x_ + at.x : nullptr,
             grad_ + at.grad,
-            dx_ ? dx_ + at.dx : nullptr,
+            dx,
+            kept,
             at.n,
             {at.x_ahead},
             {at.grad_ahead},
@@ -59,8 +65,6 @@ class PlaneSlices {
       return;
     }
     const PlaneRows<T> by_rows(plan_.activation, s, state);
-    if constexpr (std::is_same_v<T, A>)
-      if (keeps_h_) return by_rows.add_products(rows, result, s.dx);
     const Normalizer<A>& normal = state.normal;
     if (is_joinable(normal.factor) && with_pass(s, state, [&](const auto& pass) {
           cpu::CUDML_ISA::add_products(s, normal.pivot, pass, result);
@@ -68,16 +72,17 @@ class PlaneSlices {
       result.hz = double(normal.factor) * fused(-double(normal.delta), result.h, result.hz);
       if (is_finite(result.hz)) return;
     }
-    by_rows.add_products(rows, result);
+    by_rows.add_products(rows, result, s.kept);
   }
 
   /// Writes dx; `formula` is the cell's.
   void write(const Slice& s, const State& state, JoinedDx<A>& formula,
              PlaneBuffers<A>& rows) const {
     const bool is_sound = formula.take(s.scale);
-    if (keeps_h_) return write_from_h(s, state, is_sound ? &formula : nullptr, rows);
-    if (is_sound &&
-        with_pass(s, state, [&](const auto& pass) { write_as(s, is_streamed_, formula, pass); }))
+    if (is_sound && keeps_h_) return write_kept(s, formula);
+    if (is_sound && with_pass(s, state, [&](const auto& pass) {
+          write_as(s, s.grad, is_streamed_, formula, pass);
+        }))
       return;
     PlaneRows<T>(plan_.activation, s, state).write(rows, has_product_);
   }
@@ -85,23 +90,30 @@ class PlaneSlices {
  private:
   static constexpr A kOne = 1, kZero = 0;
 
-  template <class Pass>
-  [[gnu::always_inline]] void write_as(const Slice& s, bool is_streamed, const JoinedDx<A>& formula,
-                                       const Pass& pass) const {
-    if (has_product_)
-      write_plane<true>(s, is_streamed, formula, pass);
-    else
-      write_plane<false>(s, is_streamed, formula, pass);
+  static constexpr bool kIsWide = std::is_same_v<T, A>;
+  /// Slopes cost more than memory by narrow vectors. What is kept of a cell of halves takes memory
+  /// of its own, which the caches should hold.
+  static constexpr bool kAreSlow = kVectorBytes < 64;
+  static constexpr int64_t kMostKept = 1 << 18;
+
+  bool keeps_slopes() const {
+    if (!reads_v_ || has_gate_) return false;
+    if constexpr (kIsWide) return kAreSlow || !is_swish_;
+    return kAreSlow && plan_.cell_size <= kMostKept;
   }
 
-  /// The same where h stands in dx.
-  [[gnu::noinline]] void write_from_h(Slice s, const State& state, const JoinedDx<A>* formula,
-                                      PlaneBuffers<A>& rows) const {
-    s.grad = s.dx;
-    if (formula)
-      write_as(s, false, *formula, Through{});
+  template <class G, class Pass>
+  [[gnu::always_inline]] void write_as(const Slice& s, const G* grad, bool is_streamed,
+                                       const JoinedDx<A>& formula, const Pass& pass) const {
+    if (has_product_)
+      write_plane<true>(s, grad, is_streamed, formula, pass);
     else
-      PlaneRows<T>(Activation{}, s, state).write(rows, has_product_);
+      write_plane<false>(s, grad, is_streamed, formula, pass);
+  }
+
+  /// What is kept in the place of results has been fetched already.
+  [[gnu::noinline]] void write_kept(const Slice& s, const JoinedDx<A>& formula) const {
+    write_as(s, s.kept, !kIsWide && is_streamed_, formula, Through{});
   }
 
   /// Calls fn(how the gradient passes), and returns whether there is such a way.
@@ -111,14 +123,15 @@ class PlaneSlices {
       fn(Through{});
       return true;
     }
-    const double product = double(state.normal.factor) * s.scale;
+    const double by = is_swish_ ? plan_.activation.a : 1,
+                 product = double(state.normal.factor) * s.scale * by;
     const A of_d = static_cast<A>(product),
-            rest = static_cast<A>(s.bias - double(state.normal.delta) * product);
+            rest = static_cast<A>(s.bias * by - double(state.normal.delta) * product);
     if (!(has_gate_ || is_swish_) || !is_kept(of_d, s.scale == 0) || !is_kept(rest, true))
       return false;
     if constexpr (std::is_same_v<A, float>)
       if (is_swish_) {
-        fn(SwishPass(plan_.activation, of_d, rest));
+        fn(PlaneSwishPass(of_d, rest));
         return true;
       }
     fn(Gate<A>(plan_.activation, of_d, rest));
@@ -131,7 +144,7 @@ class PlaneSlices {
   Parameter<T> scale_, bias_;
   double slope_;
   bool has_scale_, has_bias_, reads_v_, has_gate_, is_swish_;
-  bool keeps_h_;  // in dx, from sums to results
+  bool keeps_h_;  // from sums to results: floats in dx
   bool has_product_, is_streamed_;
 };
 

@@ -28,25 +28,31 @@ template <class A, class V>
   return keep_last<A>(v, m.n);
 }
 
-/// Adds up what step(sums, i, lanes) adds for each vector of n elements, at least a vector of them.
-/// The order of additions depends on n alone.
-template <class A, int kSums, class Step>
+/// Adds up n elements, at least a vector of them: load(i, terms) gives what some vectors from i on
+/// add, and add(sums, term, lanes) adds it. The order of additions depends on n alone.
+template <class A, class Term, int kSums, class Load, class Add>
 [[gnu::always_inline]] inline void add_stretches(int64_t n, double (&total)[kSums],
-                                                 const Step& step) {
+                                                 const Load& load, const Add& add) {
   constexpr int64_t kStep = kLanes<A>;
   for (int64_t first = 0; first < n; first += kPlaneStretch) {
     const int64_t end = std::min(n, first + kPlaneStretch);
     Vector<A> sums[kSums] = {}, others[kSums] = {};
+    Term one[1], two[2];
     int64_t i = first;
     for (; i + 2 * kStep <= end; i += 2 * kStep) {
-      step(sums, i, Whole{});
-      step(others, i + kStep, Whole{});
+      load(i, two);
+      add(sums, two[0], Whole{});
+      add(others, two[1], Whole{});
     }
     if (i + kStep <= end) {
-      step(sums, i, Whole{});
+      load(i, one);
+      add(sums, one[0], Whole{});
       i += kStep;
     }
-    if (i < end) step(others, end - kStep, Last{end - i});
+    if (i < end) {
+      load(end - kStep, one);
+      add(others, one[0], Last{end - i});
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < kSums; ++k) sums[k] += others[k];
     add_lanes_of(sums, total);
@@ -78,23 +84,55 @@ template <class T>
 struct PlaneSlice {
   const T *x, *grad;  // x is null where it is not read
   T* dx;              // null where it is not wanted
+  Acc<T>* kept;       // where h stays from its sums to dx, or null
   int64_t n;
   LinesAhead x_ahead, grad_ahead, dx_ahead;
   double scale;  // of h, with the slope of a linear activation
   double bias;
 };
 
+/// Loads terms from element i on, with the gradient as it is.
+template <class T, int kCount>
+[[gnu::always_inline]] inline void load_terms(const PlaneSlice<T>& s, int64_t i,
+                                              const Vector<Acc<T>>& pivot,
+                                              PlaneTerm<Acc<T>> (&terms)[kCount]) {
+#pragma GCC unroll 2
+  for (int k = 0; k < kCount; ++k) {
+    const int64_t at = i + k * kLanes<Acc<T>>;
+    s.x_ahead.fetch(s.x + at);
+    s.grad_ahead.fetch(s.grad + at);
+    terms[k] = {load_wide(s.x + at, Whole{}) - pivot, load_wide(s.grad + at, Whole{})};
+  }
+}
+
+template <class A, int kCount>
+[[gnu::always_inline]] inline void keep_terms(A* kept, int64_t i,
+                                              const PlaneTerm<A> (&terms)[kCount]) {
+  if (!kept) return;
+#pragma GCC unroll 2
+  for (int k = 0; k < kCount; ++k) store_vector(kept + i + k * kLanes<A>, terms[k].h);
+}
+
 /// The sum of h alone, where the gradient passes as it is.
 template <class T>
 [[gnu::noinline]] double sum_of_gradient(const PlaneSlice<T>& s) {
   using A = Acc<T>;
+  using V = Vector<A>;
   const T* const grad = s.grad;
   const LinesAhead ahead = s.grad_ahead;
   double total[1] = {};
-  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
-    ahead.fetch(grad + i);
-    sums[0] += counted<A>(load_wide(grad + i, Whole{}), m);
-  });
+  add_stretches<A, V>(
+      s.n, total,
+      [&](int64_t i, auto& terms) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+        for (V& h : terms) {
+          ahead.fetch(grad + i);
+          h = load_wide(grad + i, Whole{});
+          i += kLanes<A>;
+        }
+      },
+      [&](auto& sums, const V& h, auto m)
+          __attribute__((always_inline)) { sums[0] += counted<A>(h, m); });
   return total[0];
 }
 
@@ -102,60 +140,75 @@ template <class T>
 template <class T>
 [[gnu::noinline]] void add_deviations(const PlaneSlice<T>& s, Acc<T> pivot, SliceSums& result) {
   using A = Acc<T>;
+  using V = Vector<A>;
   const T* const x = s.x;
   const LinesAhead ahead = s.x_ahead;
   double total[2] = {};
-  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
-    ahead.fetch(x + i);
-    const auto d = counted<A>(load_wide(x + i, Whole{}) - pivot, m);
-    sums[0] += d;
-    sums[1] = fused(d, d, sums[1]);
-  });
+  add_stretches<A, V>(
+      s.n, total,
+      [&](int64_t i, auto& terms) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+        for (V& d : terms) {
+          ahead.fetch(x + i);
+          d = load_wide(x + i, Whole{}) - pivot;
+          i += kLanes<A>;
+        }
+      },
+      [&](auto& sums, const V& all, auto m) __attribute__((always_inline)) {
+        const auto d = counted<A>(all, m);
+        sums[0] += d;
+        sums[1] = fused(d, d, sums[1]);
+      });
   result.d = total[0];
   result.dd = total[1];
 }
 
 /// The same, and h and h * d of a gradient that passes as it is.
 template <class T>
-[[gnu::always_inline]] inline void add_all(const PlaneSlice<T>& s, Acc<T> pivot,
+[[gnu::always_inline]] inline void add_all(const PlaneSlice<T>& slice, Acc<T> pivot,
                                            SliceSums& result) {
   using A = Acc<T>;
-  const T *const x = s.x, *const grad = s.grad;
-  const LinesAhead x_ahead = s.x_ahead, grad_ahead = s.grad_ahead;
+  const PlaneSlice<T> s = slice;  // in registers
+  const Vector<A> guess = Vector<A>{} + pivot;
   double total[4] = {};
-  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
-    x_ahead.fetch(x + i);
-    grad_ahead.fetch(grad + i);
-    const auto d = counted<A>(load_wide(x + i, Whole{}) - pivot, m);
-    const auto h = counted<A>(load_wide(grad + i, Whole{}), m);
-    sums[0] += d;
-    sums[1] = fused(d, d, sums[1]);
-    sums[2] += h;
-    sums[3] = fused(h, d, sums[3]);
-  });
+  add_stretches<A, PlaneTerm<A>>(
+      s.n, total,
+      [&](int64_t i, auto& terms)
+          __attribute__((always_inline)) { load_terms(s, i, guess, terms); },
+      [&](auto& sums, const PlaneTerm<A>& term, auto m) __attribute__((always_inline)) {
+        const auto d = counted<A>(term.d, m), h = counted<A>(term.h, m);
+        sums[0] += d;
+        sums[1] = fused(d, d, sums[1]);
+        sums[2] += h;
+        sums[3] = fused(h, d, sums[3]);
+      });
   result.d = total[0];
   result.dd = total[1];
   result.h = total[2];
   result.hz = total[3];
 }
 
-/// h and h * d.
+/// h and h * d; h is kept where there is a place for it.
 template <class T, class Pass>
-[[gnu::noinline]] void add_products(const PlaneSlice<T>& s, Acc<T> pivot, const Pass& passing,
+[[gnu::noinline]] void add_products(const PlaneSlice<T>& slice, Acc<T> pivot, const Pass& passing,
                                     SliceSums& result) {
   using A = Acc<T>;
   const Pass pass = passing;  // in registers
-  const T *const x = s.x, *const grad = s.grad;
-  const LinesAhead x_ahead = s.x_ahead, grad_ahead = s.grad_ahead;
+  const PlaneSlice<T> s = slice;
+  const Vector<A> guess = Vector<A>{} + pivot;
   double total[2] = {};
-  add_stretches<A>(s.n, total, [&](auto& sums, int64_t i, auto m) __attribute__((always_inline)) {
-    x_ahead.fetch(x + i);
-    grad_ahead.fetch(grad + i);
-    const Vector<A> d = load_wide(x + i, Whole{}) - pivot;
-    const auto h = counted<A>(pass(load_wide(grad + i, Whole{}), d), m);
-    sums[0] += h;
-    sums[1] = fused(h, counted<A>(d, m), sums[1]);
-  });
+  add_stretches<A, PlaneTerm<A>>(
+      s.n, total,
+      [&](int64_t i, auto& terms) __attribute__((always_inline)) {
+        load_terms(s, i, guess, terms);
+        pass_terms(pass, terms);
+        if constexpr (std::is_same_v<Pass, PlaneSwishPass>) keep_terms(s.kept, i, terms);
+      },
+      [&](auto& sums, const PlaneTerm<A>& term, auto m) __attribute__((always_inline)) {
+        const auto h = counted<A>(term.h, m);
+        sums[0] += h;
+        sums[1] = fused(h, counted<A>(term.d, m), sums[1]);
+      });
   result.h = total[0];
   result.hz = total[1];
 }

@@ -30,10 +30,12 @@ class PlaneCells {
     const int64_t shares = plan_.has_totals() ? shares_of(plan_, plan_.cells) : plan_.cells;
     const Totals<A> totals(plan_, plan_.has_totals() ? shares : 0, operands_);
     const auto work = [&](int64_t begin, int64_t end, const auto& each) {
-      const std::unique_ptr<SliceSums[]> sums(new SliceSums[size_t(planes_.slices)]);
+      const CellRoom room{std::unique_ptr<SliceSums[]>(new SliceSums[size_t(planes_.slices)]),
+                          std::unique_ptr<A[]>(
+                              slices_of_.keeps_apart() ? new A[size_t(plan_.cell_size)] : nullptr)};
       for (int64_t s = begin; s < end; ++s)
         run_cells(part_begin(plan_.cells, s, shares), part_begin(plan_.cells, s + 1, shares),
-                  {totals, s}, sums.get(), each);
+                  {totals, s}, room, each);
     };
     if (is_split_)
       work(0, shares, [&](const auto& fn) { for_blocks(fn); });
@@ -54,6 +56,12 @@ class PlaneCells {
     int64_t index;
   };
 
+  /// What one cell after the other takes: sums of its slices, and h where it is kept apart.
+  struct CellRoom {
+    std::unique_ptr<SliceSums[]> sums;
+    std::unique_ptr<A[]> kept;
+  };
+
   /// Calls fn(begin, end) for the slices of a cell, from several threads.
   template <class Fn>
   void for_blocks(const Fn& fn) const {
@@ -64,41 +72,43 @@ class PlaneCells {
   }
 
   template <class Each>
-  void run_cells(int64_t begin, int64_t end, const Share& share, SliceSums* sums,
+  void run_cells(int64_t begin, int64_t end, const Share& share, const CellRoom& room,
                  const Each& each) const {
     GradWalk cell(plan_.kept, plan_.kept_rank, begin);
     Pace pace;
     for (int64_t i = begin; i < end; ++i, cell.advance()) {
       pace.add(plan_.cell_size);
-      run_cell(cell.offsets(), sums, each);
-      if (plan_.has_totals()) add_totals(cell.offsets(), sums, share);
+      run_cell(cell.offsets(), room, each);
+      if (plan_.has_totals()) add_totals(cell.offsets(), room.sums.get(), share);
     }
   }
 
   /// each(fn) calls fn(begin, end) for all slices.
   template <class Each>
-  void run_cell(const GradOffsets& cell, SliceSums* sums, const Each& each) const {
+  void run_cell(const GradOffsets& cell, const CellRoom& room, const Each& each) const {
+    SliceSums* const sums = room.sums.get();
+    A* const kept = room.kept.get();
     State state = state_given<A>(plan_, operands_, cell);
     bool needs_sums = plan_.has_totals() || plan_.has_own_sums();
     if (plan_.has_own_statistics() && find_statistics(cell, state, sums, each)) needs_sums = false;
     if (plan_.has_own_sums()) {
-      if (needs_sums) each(work_on(cell, state, sums, false));
+      if (needs_sums) each(work_on(cell, state, sums, kept, false));
       set_means(sums, state);
       needs_sums = false;
     }
     if (needs_sums || plan_.wants_dx)
-      each(work_on(cell, state, needs_sums ? sums : nullptr, plan_.wants_dx));
+      each(work_on(cell, state, needs_sums ? sums : nullptr, kept, plan_.wants_dx));
   }
 
   /// What adds up slices, if there are sums, and writes their dx.
-  auto work_on(const GradOffsets& cell, const State& state, SliceSums* sums,
+  auto work_on(const GradOffsets& cell, const State& state, SliceSums* sums, A* kept,
                bool is_written) const {
     return [=, this, &cell, &state](int64_t begin, int64_t end) {
       const Room<PlaneBuffers<A>> rows;
       JoinedDx<A> formula(state);
       planes_.for_slices(cell, begin, end, [&](int64_t i, const SliceOffsets& at) {
         checkpoint_for(at.n);
-        const Slice slice = slices_of_(at);
+        const Slice slice = slices_of_(at, kept ? kept + planes_.begin_of(i) : nullptr);
         if (sums) slices_of_.add_products(slice, state, *rows, sums[i]);
         if (is_written) slices_of_.write(slice, state, formula, *rows);
       });
