@@ -2,68 +2,19 @@
 // gradient, mostly of one; the terms of the elements at its ends are looked up.
 #pragma once
 
-#include "cpu/pad_grad/gather.h"
-#include "cpu/simd/convert.h"
-#include "cpu/simd/lanes.h"
+#include "cpu/pad_grad/ends.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// A line: the folded axis, at each of whose positions `run` elements stand packed.
-struct GradLine {
-  PadGradAxis axis;
-  int64_t run = 1;
-  bool is_packed = false;
-
-  explicit GradLine(const PadGradPlan& plan) : axis(plan.axis[plan.folded]) {
-    if (plan.folded < plan.rank - 2) return;
-    if (plan.folded == plan.rank - 2) {
-      const PadGradAxis& inside = plan.axis[plan.rank - 1];
-      if (inside.is_padded() || inside.grad_stride != 1 || inside.stride != 1) return;
-      run = inside.out;
-    }
-    is_packed = (axis.out == 1 || axis.grad_stride == run) && (axis.in == 1 || axis.stride == run);
-  }
-};
-
-/// The terms of the elements of a line that have several, as offsets from its first position. They
-/// stand at its ends, mostly.
-struct Ends {
-  static constexpr int64_t kMost = 1024, kMostTerms = 4096;
-
-  int64_t count = 0;
-  int64_t element[kMost];
-  int32_t first[kMost + 1];  // of an element's offsets, which end where the next one's begin
-  int64_t offset[kMostTerms];
-
-  /// False where there are too many.
-  bool prepare(const GradLine& line) {
-    const PadGradAxis& a = line.axis;
-    if (a.in - (a.inner_end - a.inner_begin) > kMost) return false;
-    int64_t terms = 0;
-    for (int64_t i = a.inner_begin > 0 ? 0 : a.inner_end; i < a.in; ++i) {
-      const Preimages p = preimages_of(a, i);
-      if (p.count > kChain || terms + p.count > kMostTerms) return false;
-      if (p.count > 1) {
-        element[count] = i;
-        first[count++] = int32_t(terms);
-        for (int64_t k = 0; k < p.count; ++k) offset[terms++] = p.at(k) * line.run;
-      }
-      if (i + 1 == a.inner_begin) i = a.inner_end - 1;
-    }
-    first[count] = int32_t(terms);
-    return true;
-  }
-};
-
 /// One element, beside vectors of them.
 struct Single {};
 
 template <class T>
 inline Acc<T> load_lanes(const T* p, Single) {
-  return load_as_acc(*p);
+  return load_float(p);
 }
 template <class T>
 inline Vector<Acc<T>> load_lanes(const T* p, Whole) {
@@ -76,7 +27,7 @@ inline Floats load_lanes(const T* p, Partial lanes) {
 
 template <class T>
 inline void store_lanes(T* p, Acc<T> v, Single) {
-  *p = store_as<T>(v);
+  store_float(p, v);
 }
 template <class T>
 inline void store_lanes(T* p, const Vector<Acc<T>>& v, Whole) {
@@ -119,19 +70,28 @@ struct Rows {
 
 template <class T>
 class GradLines {
+  /// Whether lanes of vectors of these elements can be put into any order.
+  static constexpr bool kHasVectors = kPermutes && std::is_same_v<Acc<T>, float>;
+
  public:
-  GradLines(const GradLine& line, const Ends& ends)
-      : start_(line.axis.start), run_(line.run), ends_(ends) {}
+  explicit GradLines(const GradLine& line)
+      : start_(line.axis.start), run_(line.run), in_(line.axis.in) {
+    ends_->prepare(line);
+    vectors_->count = 0;
+    if constexpr (kHasVectors) vectors_->prepare(line, *ends_);
+  }
 
   /// Writes elements [from, to) of the line that begins at dst: all as if they had one term, then
   /// those again that have several.
   void write(const Rows<T>& rows, T* dst, int64_t from, int64_t to) const {
     write_single(rows, dst + from * run_, (start_ + from) * run_, (to - from) * run_);
-    const int64_t* const elements = ends_.element;
-    int64_t e = from == 0 ? 0 : std::lower_bound(elements, elements + ends_.count, from) - elements;
-    for (; e < ends_.count && elements[e] < to; ++e) {
-      const int64_t* const offsets = ends_.offset + ends_.first[e];
-      const int64_t count = ends_.first[e + 1] - ends_.first[e];
+    if (vectors_->count > 0 && to - from == in_) return write_groups(rows, dst);
+    const Ends& ends = *ends_;
+    const int64_t* const elements = ends.element;
+    int64_t e = from == 0 ? 0 : std::lower_bound(elements, elements + ends.count, from) - elements;
+    for (; e < ends.count && elements[e] < to; ++e) {
+      const int64_t* const offsets = ends.offset + ends.first[e];
+      const int64_t count = ends.terms(e);
       T* const element = dst + elements[e] * run_;
       const auto sum = [&](int64_t i, auto lanes) {
         auto total = rows.sum(offsets[0] + i, lanes);
@@ -140,8 +100,6 @@ class GradLines {
       };
       if (run_ > 1)
         store_sums(element, run_, sum);
-      else if constexpr (std::is_same_v<T, Float16> && kHasWideVectors)  // which convert it
-        store_lanes(element, sum(0, Partial{1}), Partial{1});
       else
         store_lanes(element, sum(0, Single{}), Single{});
     }
@@ -153,8 +111,23 @@ class GradLines {
     store_sums(dst, n, [&](int64_t i, auto lanes) { return rows.sum(offset + i, lanes); });
   }
 
-  int64_t start_, run_;
-  const Ends& ends_;
+  void write_groups([[maybe_unused]] const Rows<T>& rows, [[maybe_unused]] T* dst) const {
+    if constexpr (kHasVectors)
+      for (int64_t i = 0; i < vectors_->count; ++i) {
+        const auto& group = vectors_->group[i];
+        Floats sum = rows.sum(start_ + group.element, Whole{});
+        for (int64_t k = 0; k < group.count; ++k) {
+          const auto& other = group.other[k];
+          const Floats nothing = all_lanes(-0.0f);  // which changes no sum
+          sum += permuted(nothing, rows.sum(other.at, Whole{}), other.index, other.has);
+        }
+        store_lanes(dst + group.element, sum, Whole{});
+      }
+  }
+
+  const int64_t start_, run_, in_;
+  const Room<Ends> ends_;
+  const Room<EndVectors> vectors_;
 };
 
 /// Walks the lines in order.
@@ -223,9 +196,7 @@ constexpr int64_t kGradPieceBytes = 256 * 1024;
 template <class T>
 void add_rows(const PadGradPlan& plan, const T* grad, T* result) {
   const GradLine line(plan);
-  const Room<Ends> ends;
-  ends->prepare(line);
-  const GradLines<T> writer(line, *ends);
+  const GradLines<T> writer(line);
   const int64_t n = line.axis.in, item = line.run * int64_t(sizeof(T));
   const int64_t step = std::clamp<int64_t>(kGradPieceBytes / item, 1, n),
                 each = (n + step - 1) / step;
