@@ -131,7 +131,8 @@ def test_a_row_is_the_same_among_others(dtype: str) -> None:
         assert bits(some).tolist() == bits(every[first:end]).tolist()
 
 
-# Threads, and whether dx is written past the caches, do not reach the bits.
+# Threads, whether dx is written past the caches, and where in a line it begins, do not reach the
+# bits.
 DIGEST = """
 import hashlib, sys
 import numpy as np
@@ -142,8 +143,16 @@ for dtype in ("float32", "bfloat16", "float64"):
     for count, length in ((700, 96), (130, 1024), (65, 77)):
         x, grad = (data((count, length), dtype, k) for k in (1, 2))
         scale, bias = (data((1, length), dtype, k) for k in (3, 4))
-        for part in cudml.mean_variance_normalization_grad(x, grad, scale, bias, axes=1):
+        call = x, grad, scale, bias
+        parts = cudml.mean_variance_normalization_grad(*call, axes=1)
+        for part in parts:
             digest.update(np.ascontiguousarray(part).view(np.uint8))
+        for skipped in (1, 8, 28):
+            dx = np.empty(x.size + skipped, x.dtype)[skipped:].reshape(x.shape)
+            out = dx, *map(np.empty_like, parts[1:])
+            cudml.mean_variance_normalization_grad(*call, axes=1, out=out)
+            for part, placed in zip(parts, out):
+                assert (part.view(np.uint8) == placed.view(np.uint8)).all(), (dtype, skipped)
 print(digest.hexdigest())
 """
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cpu/mvn/walk.h"
-#include "cpu/mvn_grad/row_passes.h"
+#include "cpu/mvn_grad/row_results.h"
 #include "cpu/mvn_grad/totals.h"
 #include "cpu/threads/arena.h"
 #include "math/slope.h"
@@ -13,9 +13,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Rows that are added to the totals at once, and their elements, which leave half of the
-/// second-level cache.
-constexpr int64_t kMostBatched = 16, kBatchElements = 32768;
+/// Rows that are taken together, and the bytes that these have in one tensor: half as many as
+/// the first-level cache.
+constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;
 
 /// Rows of the computing type for `n` elements, each of whole lines; those that a plan does not
 /// need are null.
@@ -27,22 +27,27 @@ class RowSpace {
   A* wide = nullptr;  // a gradient, or dx
   A* h[kMostBatched] = {};
 
-  explicit RowSpace(const MvnGradPlan& plan)
-      : step_((plan.cell_size + kLine - 1) / kLine * kLine + kLine) {
-    const int64_t batch = batch_of(plan.cell_size);
+  /// Of `batch` rows. Totals begin lines where element `first` of them is added to.
+  RowSpace(const MvnGradPlan& plan, int64_t batch, int64_t first)
+      : step_((plan.cell_size + kLine - 1) / kLine * kLine + 2 * kLine) {
     const bool is_activated = plan.activation.kind != ActivationKind::identity;
     const auto assign = [&](bool is_needed, A*& row) {
       if (!is_needed) return;
       row = static_cast<A*>(memory_) + at_;
       at_ += step_;
     };
+    const int64_t lead = (kLine - first % kLine) % kLine;
+    const auto assign_total = [&](bool is_needed, A*& row) {
+      assign(is_needed, row);
+      if (row) row += lead;
+    };
     const auto assign_all = [&] {
       at_ = 0;
       assign(true, scale);
       assign(reads_input(plan.activation.kind), bias);
-      assign(plan.totals[0].is_wanted, totals.products);
-      assign(plan.totals[1].is_wanted, totals.sums);
-      assign(is_activated || plan.reduced[0].dx != 1, wide);
+      assign_total(plan.totals[0].is_wanted, totals.products);
+      assign_total(plan.totals[1].is_wanted, totals.sums);
+      assign(true, wide);
       for (int64_t r = 0; r < batch; ++r) assign(is_activated, h[r]);
     };
     assign_all();
@@ -56,13 +61,16 @@ class RowSpace {
   RowSpace(const RowSpace&) = delete;
   RowSpace& operator=(const RowSpace&) = delete;
 
-  /// How many rows of n elements make up a batch.
-  static int64_t batch_of(int64_t n) {
-    return std::clamp<int64_t>(kBatchElements / n, 1, kMostBatched);
+  /// How many rows of so many bytes make up a batch: one where all would stand at the same place of
+  /// a page, and fight for the same places of the caches.
+  static int64_t batch_of(int64_t row_bytes) {
+    constexpr int64_t kPage = 4096;
+    return row_bytes % kPage == 0 ? 1
+                                  : std::clamp<int64_t>(kBatchBytes / row_bytes, 1, kMostBatched);
   }
 
   /// Nothing has been added to one of the totals.
-  void clear(A* total) const { std::fill_n(total, step_, A(0)); }
+  void clear(A* total) const { std::fill_n(total, step_ - kLine, A(0)); }
 
  private:
   static constexpr int64_t kLine = 64 / int64_t(sizeof(A));

@@ -29,14 +29,12 @@ class RowCells {
         scale_(o.inputs[2], plan.scale_dtype, &kOne),
         bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
         n_(plan.cell_size),
-        batch_(Space::batch_of(n_)),
+        batch_(Space::batch_of(n_ * int64_t(sizeof(T)))),
         is_large_(is_norm_streamed(plan.cells * n_ * int64_t(sizeof(T)))),
-        is_streamed_(is_large_ && has_whole_lines()),
-        joins_totals_(plan.wants_dx && takes_product(plan) && plan.reduced[0].dx == 1 &&
-                      plan.totals[0].is_wanted && plan.totals[1].is_wanted) {
+        is_streamed_(is_large_ && has_whole_lines()) {
     if (plan.kept_rank == 0) return;
     const int64_t row_bytes = n_ * int64_t(sizeof(T)),
-                  ahead = (kLeastAhead + row_bytes - 1) / row_bytes;
+                  ahead = std::max(batch_, (kLeastAhead + row_bytes - 1) / row_bytes);
     x_step_ = ahead * plan.kept[plan.kept_rank - 1].x;
     grad_step_ = ahead * plan.kept[plan.kept_rank - 1].grad;
   }
@@ -73,19 +71,25 @@ class RowCells {
     return are_rows;
   }
 
-  /// Whether rows of dx are whole lines, which may be written past the caches.
+  /// Whether rows of dx are as long as lines, which may be written past the caches.
   bool has_whole_lines() const {
     if (!plan_.wants_dx || plan_.reduced[0].dx != 1) return false;
     int64_t steps = n_;
     for (int d = 0; d < plan_.kept_rank; ++d) steps |= plan_.kept[d].dx;
-    return steps * int64_t(sizeof(T)) % 64 == 0 && bytes_to_line(dx_) == 0;
+    return steps * int64_t(sizeof(T)) % 64 == 0 && bytes_to_line(dx_) % int64_t(sizeof(T)) == 0;
   }
+
+  /// The first element of a row of dx that begins a line, if such rows are streamed.
+  int64_t first_whole() const { return is_streamed_ ? bytes_to_line(dx_) / int64_t(sizeof(T)) : 0; }
 
   /// What one thread does with rows that it takes in order.
   class Share {
    public:
     Share(const RowCells& cells, const Totals<A>& totals)
-        : c_(cells), plan_(cells.plan_), totals_(totals), space_(cells.plan_) {
+        : c_(cells),
+          plan_(cells.plan_),
+          totals_(totals),
+          space_(cells.plan_, cells.batch_, cells.first_whole()) {
       if (!plan_.has_scale) std::fill_n(space_.scale, c_.n_, A(1));
       if (space_.bias) std::fill_n(space_.bias, c_.n_, A(0));
       scale_ = space_.scale;
@@ -170,13 +174,20 @@ class RowCells {
     template <class G>
     void finish_batch(const GradOffsets* at, int64_t count) {
       GradRow<T, G> rows[kMostBatched];
+      DxRow<T> to[kMostBatched];
+      bool is_sound = true;
       for (int64_t r = 0; r < count; ++r) {
         if (!read_row(at[r], space_.h[r], rows[r])) find_sums(rows[r]);
         if (plan_.has_own_sums()) set_means(rows[r]);
-        const bool is_added = plan_.wants_dx && write_dx(c_.dx_ + at[r].dx, rows[r]);
-        if (c_.joins_totals_ && !is_added) add_rows_to(space_.totals, &rows[r], 1, c_.n_);
+        is_sound &= to[r].set(plan_.wants_dx ? c_.dx_ + at[r].dx : nullptr, rows[r].state);
       }
-      if (plan_.has_totals() && !c_.joins_totals_) add_rows_to(space_.totals, rows, count, c_.n_);
+      bool has_totals = !plan_.has_totals();
+      if (plan_.wants_dx && is_sound && plan_.reduced[0].dx == 1)
+        has_totals |= write_rows_to(takes_product(plan_), rows, to, count, scale_, c_.n_,
+                                    space_.totals, c_.is_streamed_);
+      else if (plan_.wants_dx)
+        for (int64_t r = 0; r < count; ++r) write_singly(c_.dx_ + at[r].dx, rows[r]);
+      if (!has_totals) add_rows_to(space_.totals, rows, to, count, c_.n_);
     }
 
     /// Returns whether sums of w have been found, or are not needed.
@@ -227,16 +238,15 @@ class RowCells {
       if (plan_.use_variance) row.state.mean_wz = static_cast<A>(row.sum_wz / n);
     }
 
-    /// Returns whether the row has been added to the totals, too.
+    /// dx of a row whose elements stand apart, or whose factors may not be joined.
     template <class G>
-    bool write_dx(T* dx, const GradRow<T, G>& row) const {
-      const int64_t stride = plan_.reduced[0].dx;
-      if (stride == 1)
-        return write_dx_row(takes_product(plan_), dx, row, scale_, c_.n_, c_.is_streamed_,
-                            c_.joins_totals_ ? space_.totals : RowTotals<A>{});
-      write_dx_row(takes_product(plan_), space_.wide, row, scale_, c_.n_, false);
-      store_row<T>(dx, stride, space_.wide, c_.n_);
-      return false;
+    void write_singly(T* dx, const GradRow<T, G>& row) const {
+      DxRow<A> to;
+      if (to.set(space_.wide, row.state))
+        write_rows_to(takes_product(plan_), &row, &to, 1, scale_, c_.n_, {}, false);
+      else
+        write_apart(takes_product(plan_), space_.wide, row, scale_, c_.n_);
+      store_row<T>(dx, plan_.reduced[0].dx, space_.wide, c_.n_);
     }
 
     /// h of a row.
@@ -278,7 +288,6 @@ class RowCells {
   Parameter<T> scale_, bias_;
   int64_t n_, batch_;
   bool is_large_, is_streamed_;         // read ahead; written past the caches
-  bool joins_totals_;                   // to the pass that writes dx
   int64_t x_step_ = 0, grad_step_ = 0;  // to the row that is read ahead
 };
 
