@@ -2,12 +2,14 @@
 
 Run it on a quiet machine:
 
-    python benchmarks/call_overhead.py [--rounds 41] [--calls 2000] [--json FILE]
+    python benchmarks/call_overhead.py [--backend cuda] [--rounds 41] [--calls 2000] [--json FILE]
 
 Every contender works on a few elements, so that what is timed is the way in and out. Contenders
 take turns in every round, in one process; a turn is many calls in a loop whose own cost, that of an
 empty statement, is measured in the same round and taken off. Shown are nanoseconds per call: the
 median of the rounds and the middle four fifths. PyTorch is left out where it is not installed.
+With --backend cuda its tensors are on the GPU, and a turn is what the GPU's queue takes at once:
+what is timed is the host's part, launches included.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from timeit import Timer
@@ -29,6 +32,7 @@ import cudml
 from cudml import directml
 
 SIZES, POOLED, PADDED = (1, 1, 4, 4), (1, 1, 3, 3), (1, 1, 6, 6)
+CALLS = {"cpu": 2000, "cuda": 200}  # a GPU's queue holds some thousand launches
 NUMPY, TORCH = "numpy.add(a, b, out)", "F.max_pool2d(t, 2, 1)"
 
 
@@ -106,7 +110,7 @@ def check(space: dict[str, Any]) -> None:
     }
     for call, out in (("pool", "y"), ("pad", "wide"), ("norm", "z")):
         assert space[call](space["x"], out=space[out]) is space[out]
-        assert np.array_equal(np.asarray(space[out]), wanted[out]), call
+        assert space["is_same"](space["as_numpy"](space[out]), wanted[out]), call
 
 
 def numpy_contenders() -> dict[tuple[str, str], Timer]:
@@ -115,7 +119,8 @@ def numpy_contenders() -> dict[tuple[str, str], Timer]:
     arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     a, b, c = (np.ones(SIZES, np.float32) for _ in range(3))
     space = {**names, **arrays, "cudml": cudml, "numpy": np, "a": a, "b": b, "c": c,
-             "as_array": np.asarray}  # fmt: skip
+             "as_array": np.asarray, "as_numpy": np.asarray,
+             "is_same": np.array_equal}  # fmt: skip
     check(space)
     others = {NUMPY: "numpy.add(a, b, c)", "numpy.add(a, b)": "numpy.add(a, b)"}
     return {
@@ -123,7 +128,7 @@ def numpy_contenders() -> dict[tuple[str, str], Timer]:
     }
 
 
-def torch_contenders() -> dict[tuple[str, str], Timer]:
+def torch_contenders(device: str = "cpu") -> dict[tuple[str, str], Timer]:
     """Nothing where PyTorch is not there."""
     try:
         import torch
@@ -132,12 +137,14 @@ def torch_contenders() -> dict[tuple[str, str], Timer]:
     except ImportError:
         return {}
     torch.set_num_threads(1)
-    names = {name: cudml.Operator(d).compile("cpu") for name, d in descriptors().items()}
+    names = {name: cudml.Operator(d).compile(device) for name, d in descriptors().items()}
     shapes = {"x": SIZES, "y": POOLED, "z": SIZES, "wide": PADDED}
-    arrays = {name: torch.ones(shape) for name, shape in shapes.items()}
-    t, u, v = (torch.ones(SIZES) for _ in range(3))
+    arrays = {name: torch.ones(shape, device=device) for name, shape in shapes.items()}
+    t, u, v = (torch.ones(SIZES, device=device) for _ in range(3))
     space = {**names, **arrays, "cudml": cudml, "torch": torch, "t": t, "u": u, "v": v,
-             "F": torch.nn.functional, "as_array": torch.from_numpy}  # fmt: skip
+             "F": torch.nn.functional, "as_array": lambda a: torch.from_numpy(a).to(device),
+             "as_numpy": lambda t: t.cpu().numpy(),
+             "is_same": np.array_equal if device == "cpu" else np.allclose}  # fmt: skip
     check(space)
     others = {
         "torch.add(t, u, out=v)": "torch.add(t, u, out=v)",
@@ -153,9 +160,13 @@ def torch_contenders() -> dict[tuple[str, str], Timer]:
 
 
 def nanoseconds(
-    contenders: dict[tuple[str, str], Timer], rounds: int, calls: int
+    contenders: dict[tuple[str, str], Timer],
+    rounds: int,
+    calls: int,
+    settle: Callable[[], Any] = lambda: None,
 ) -> dict[tuple[str, str], list[float]]:
-    """Per call and round; the order alternates, the empty loop of the round is taken off."""
+    """Per call and round; the order alternates, the empty loop of the round is taken off. `settle`
+    comes before each turn."""
     times: dict[tuple[str, str], list[float]] = {name: [] for name in contenders}
     empty = Timer("pass")
     for timer in contenders.values():
@@ -164,6 +175,7 @@ def nanoseconds(
         loop = empty.timeit(calls)
         names = list(contenders)
         for name in names if k % 2 == 0 else reversed(names):
+            settle()
             times[name].append((contenders[name].timeit(calls) - loop) / calls * 1e9)
     return times
 
@@ -200,14 +212,18 @@ def versions() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=41)
-    parser.add_argument("--calls", type=int, default=2000, help="per contender and round")
+    parser.add_argument("--calls", type=int, help=f"per contender and round ({CALLS})")
     parser.add_argument("--json", metavar="FILE", help="write the rows to FILE as well")
     options = parser.parse_args()
-    contenders = {**numpy_contenders(), **torch_contenders()}
+    options.calls = options.calls or CALLS[options.backend]
+    contenders = {**numpy_contenders(), **torch_contenders(options.backend)}
     gc.collect()
     gc.freeze()
-    rows = rows_of(nanoseconds(contenders, max(options.rounds, 1), max(options.calls, 1)))
+    rounds, calls = max(options.rounds, 1), max(options.calls, 1)
+    more = {"settle": sys.modules["torch"].cuda.synchronize} if options.backend == "cuda" else {}
+    rows = rows_of(nanoseconds(contenders, rounds, calls, **more))
     load = os.getloadavg()[0]
     print(f"{machine()}; load {load:.2f}; {versions()}")
     print(f"nanoseconds per call; median of {options.rounds} interleaved rounds of "

@@ -79,10 +79,10 @@ CompiledOperator::Slot::Slot(const Tensor& of)
 
 /// Where an array begins that is the descriptor's beyond doubt; null for all others, which
 /// may be as good.
-void* CompiledOperator::Slot::address_in(PyObject* object) const {
+void* CompiledOperator::Slot::address_in(PyObject* object, Place place) const {
   const auto& numpy = py::detail::npy_api::get();
   if (Py_TYPE(object) != reinterpret_cast<PyTypeObject*>(numpy.PyArray_Type_))
-    return address_by_table(object, tensor->desc);
+    return address_by_table(object, tensor->desc, place);
   const auto* array = py::detail::array_proxy(object);
   const int rank = tensor->desc.rank();
   if (array->descr != dtype.ptr() || array->nd != rank) return nullptr;
@@ -208,14 +208,17 @@ bool are_ready(std::span<PyObject* const> inputs, std::span<PyObject* const> out
 
 }  // namespace
 
-/// Whether the call is one on the CPU with arrays that are the descriptor's beyond doubt, `out`
-/// among them, and apart from each other. Everything else is looked at carefully.
-bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operands) const {
-  if (place_.is_cuda() || !arguments.workspace.is_none() || !arguments.stream.is_none() ||
-      arguments.out.is_none() || arguments.inputs.size() != inputs_.size() || library::is_logging())
+/// Whether the call is one with arrays that are the descriptor's beyond doubt, `out` among them,
+/// and apart from each other; on a GPU, on the stream that is current. Everything else is looked at
+/// carefully.
+bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operands,
+                                void*& stream) const {
+  if (!arguments.workspace.is_none() || !arguments.stream.is_none() || arguments.out.is_none() ||
+      arguments.inputs.size() != inputs_.size() || library::is_logging())
     return false;
   void *inputs[kMostInputs], *outputs[kMostOutputs];
   PyTypeObject* const type = Py_TYPE(arguments.inputs[0]);  // of one library
+  if (place_.is_cuda() && !has_table(type)) return false;
   PyObject* const out = arguments.out.ptr();
   const bool is_pair = PyTuple_CheckExact(out);
   if (is_pair != (outputs_.size() > 1) ||
@@ -229,12 +232,15 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
       if (Py_TYPE(array) != type) return false;
   if (!is_numpy(type) && !are_ready(arguments.inputs, outs)) return false;
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (!(inputs[i] = inputs_[i].address_in(arguments.inputs[i]))) return false;
+    if (!(inputs[i] = inputs_[i].address_in(arguments.inputs[i], place_))) return false;
   for (size_t o = 0; o < outputs_.size(); ++o)
-    if (!(outputs[o] = outputs_[o].address_in(outs[o]))) return false;
+    if (!(outputs[o] = outputs_[o].address_in(outs[o], place_))) return false;
   if (!compiled_->are_apart(inputs, outputs)) return false;
   operands = compiled_->operands_of(inputs, outputs);
-  return true;
+  if (!place_.is_cuda()) return true;
+  const std::optional<void*> current = stream_by_table(arguments.inputs[0], place_.device);
+  stream = current.value_or(nullptr);
+  return current.has_value();
 }
 
 /// What an accepted call still needs. The arrays are looked at last, after everything that may run
@@ -307,9 +313,12 @@ void pin(const CallArguments& arguments, Pins& pins) {
 py::object CompiledOperator::call(const CallArguments& arguments) {
   Operands operands;
   Pins pins;
-  if (lets_others_run(compiled_->program()) && !place_.is_cuda()) pin(arguments, pins);
-  if (!is_plain(arguments, operands)) return call_carefully(arguments);
-  run(Call(op(), arguments.stream, place_), operands, nullptr);
+  const bool may_be_plain =
+      !place_.is_cuda() || (!arguments.inputs.empty() && has_table(Py_TYPE(arguments.inputs[0])));
+  if (lets_others_run(compiled_->program()) && may_be_plain) pin(arguments, pins);
+  Call call(op(), arguments.stream, place_);
+  if (!is_plain(arguments, operands, call.stream)) return call_carefully(arguments);
+  run(call, operands, nullptr);
   return py::reinterpret_borrow<py::object>(arguments.out);
 }
 

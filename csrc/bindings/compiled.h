@@ -41,10 +41,10 @@ class CompiledOperator {
     bool is_output;
 
     explicit Slot(const directml::Tensor& tensor);
-    void* address_in(PyObject* object) const;
+    void* address_in(PyObject* object, Place place) const;
   };
 
-  bool is_plain(const CallArguments& arguments, Operands& operands) const;
+  bool is_plain(const CallArguments& arguments, Operands& operands, void*& stream) const;
   std::vector<Array> read_inputs(Call& call, std::span<PyObject* const> arguments) const;
   std::vector<Array> read_outputs(Call& call, py::handle out) const;
   void allocate(Call& call, const std::vector<Array>& inputs, std::vector<Array>& outputs) const;

@@ -215,13 +215,20 @@ const dlpack::ExchangeTable* table_of(PyTypeObject* type) {
   return table;
 }
 
+/// The stream that a table says is current; nothing, and Python's error, where it does not know.
+std::optional<void*> current_stream_of(const dlpack::ExchangeTable& table, int device) {
+  void* stream = nullptr;
+  if (table.current_stream(dlpack::kCuda, device, &stream) != 0) return std::nullopt;
+  return stream == reinterpret_cast<void*>(1) ? nullptr : stream;  // two names of the default one
+}
+
 /// The call's stream may be another than the one that fills the array.
 void order_after_current(const Argument& at, const dlpack::ExchangeTable& table, Place place) {
-  void* producer = nullptr;
-  at.require(table.current_stream(dlpack::kCuda, place.device, &producer) == 0,
-             "has an exchange table that knows no current stream");
+  const std::optional<void*> producer = current_stream_of(table, place.device);
+  at.require(producer.has_value(), "has an exchange table that knows no current stream");
+  if (*producer == at.call.stream) return;
   const cuda::DeviceGuard guard(place.device);
-  cuda::order_after(at.call.stream, producer);
+  cuda::order_after(at.call.stream, *producer);
 }
 
 std::optional<Array> table_array(const Argument& at, py::handle object) {
@@ -304,9 +311,22 @@ bool is_read_as_it_lies(py::handle object) {
   return !table_of(Py_TYPE(object.ptr())) || (!is_tracked(object) && !is_negated(object));
 }
 
-void* address_by_table(py::handle object, const TensorDesc& desc) {
+bool has_table(PyTypeObject* type) { return table_of(type); }
+
+std::optional<void*> stream_by_table(py::handle array, int device) {
+  const dlpack::ExchangeTable* table = table_of(Py_TYPE(array.ptr()));
+  if (!table) return std::nullopt;
+  const std::optional<void*> stream = current_stream_of(*table, device);
+  if (!stream) forget_exception();
+  return stream;
+}
+
+void* address_by_table(py::handle object, const TensorDesc& desc, Place place) {
   const dlpack::Tensor tensor = described_by_table(object);
-  if (!tensor.data || tensor.device.type != dlpack::kCpu || !is_of(tensor, desc)) return nullptr;
+  const bool is_there =
+      place.is_cuda() ? tensor.device.type == dlpack::kCuda && tensor.device.id == place.device
+                      : tensor.device.type == dlpack::kCpu;
+  if (!tensor.data || !is_there || !is_of(tensor, desc)) return nullptr;
   char* address = first_element(tensor);
   return reinterpret_cast<uintptr_t>(address) % size_of(desc.dtype) ? nullptr : address;
 }

@@ -49,9 +49,16 @@ std::optional<Array> dlpack_array(const Argument& at, py::handle object);
 /// them. May run Python code, for arrays whose type has an exchange table only.
 bool is_read_as_it_lies(py::handle object);
 
-/// Where an array of the CPU begins that its type's exchange table describes as exactly this
+/// Whether arrays of a type are read by an exchange table.
+bool has_table(PyTypeObject* type);
+
+/// Where an array at `place` begins that its type's exchange table describes as exactly this
 /// tensor; null for all others, which may be as good. Calls nothing of Python's.
-void* address_by_table(py::handle object, const TensorDesc& desc);
+void* address_by_table(py::handle object, const TensorDesc& desc, Place place);
+
+/// The stream that is current on a device in the library of an array whose type has an exchange
+/// table; nothing where it has none or the table does not know. Calls nothing of Python's.
+std::optional<void*> stream_by_table(py::handle array, int device);
 
 /// Whether the exchange table still describes a borrowed array as it did.
 bool is_as_borrowed(const Array& array);

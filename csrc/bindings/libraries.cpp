@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "bindings/imported.h"
 #include "bindings/text.h"
 #include "cuda/device.h"
 
@@ -54,6 +55,7 @@ bool is_immutable(py::handle array) { return function("is_immutable")(array).ptr
 bool is_row_major(py::handle array) { return function("is_row_major")(array).ptr() == Py_True; }
 
 void* current_stream(py::handle array, int device) {
+  if (const std::optional<void*> stream = stream_by_table(array, device)) return *stream;
   const auto handle = function("current_stream")(array, device).cast<uintptr_t>();
   return reinterpret_cast<void*>(handle == 1 ? 0 : handle);
 }
@@ -70,7 +72,7 @@ void tell_used(const Call& call, std::span<const py::handle> arrays) {
   if (!call.place.is_cuda() || !call.is_stream_given()) return;
   py::list told;
   for (const py::handle array : arrays)
-    if (array) told.append(array);
+    if (array && stream_by_table(array, call.place.device) != call.stream) told.append(array);
   if (!told.empty())
     function("used_on")(told, call.place.device, reinterpret_cast<uintptr_t>(call.stream));
 }

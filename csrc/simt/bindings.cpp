@@ -7,6 +7,7 @@
 
 #include "executor.h"
 #include "simt/bindings.h"
+#include "simt/host_part.h"
 #include "streams.h"
 
 namespace cudml::simt {
@@ -53,7 +54,17 @@ void bind_runtime(py::module_& module) {
   module.def("simt_pools", &memory_pools);
 }
 
+/// The capsule of a library's exchange table, as one that says its arrays are on the device.
+py::capsule table_on_device_of(const py::capsule& table) {
+  using bindings::dlpack::ExchangeTable;
+  const auto* library = static_cast<const ExchangeTable*>(table.get_pointer<void>());
+  return py::capsule(table_on_device(library), ExchangeTable::kCapsuleName);
+}
+
 void bind_streams(py::module_& module) {
+  module.def("simt_exchange_table", &table_on_device_of);
+  module.def("simt_set_current_stream", &set_current_stream);
+  module.def("simt_skip_kernels", &skip_kernels);
   module.def("simt_stream", [] { return reinterpret_cast<uintptr_t>(make_stream()); });
   module.def("simt_destroy_stream",
              [](uintptr_t stream) { require(cudaStreamDestroy(stream_of(stream))); });

@@ -53,12 +53,15 @@ class Library:
 
 
 _registry: dict[str, Library] = {}
+_of_types: dict[type, tuple[Library | None, int]] = {}  # with how many were known then
+_MOST_TYPES = 64
 _ALIASES = {"jaxlib": "jax"}  # where types are defined elsewhere
 
 
 def register(module: str, library: Library) -> None:
     """Make a library known, in place of what was known by that name."""
     _registry[module] = library
+    _of_types.clear()
 
 
 def name_of(array: Any) -> str:
@@ -73,7 +76,13 @@ def name_of(array: Any) -> str:
 
 def find(array: Any) -> Library | None:
     """The library of an array, or of the nearest base of its type that belongs to one."""
-    return _registry.get(name_of(array))
+    kind = type(array)
+    found = _of_types.get(kind)
+    if found is None or found[1] != len(_registry):
+        if len(_of_types) >= _MOST_TYPES:  # they are kept alive
+            _of_types.clear()
+        found = _of_types[kind] = _registry.get(name_of(array)), len(_registry)
+    return found[0]
 
 
 def reason_to_refuse(op: str, array: Any) -> str:
