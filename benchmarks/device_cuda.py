@@ -77,6 +77,10 @@ class Cuda:
     def timed(self, contender: Contender) -> Call:
         return _rotating(self._calls[contender.library, contender.way])
 
+    def rotating(self, way: str) -> Call:
+        """cudml's own calls on all sets in turn; the first one is on the first set."""
+        return _rotating([cudml_calls.ways(some)[way] for some in self._sets])
+
     def timed_by(self, call: Call) -> str:
         return self.clock.used(call)
 
@@ -84,7 +88,7 @@ class Cuda:
         return predictions.of(arrays)
 
     def against_reference(self, arrays: Arrays) -> str:
-        return verify.against_reference(arrays, _host)
+        return verify.against_reference(arrays, host)
 
     def poison(self, arrays: Arrays) -> None:
         for name in arrays.problem.outputs:
@@ -100,7 +104,7 @@ def _rotating(calls: list[Call]) -> Call:
     return lambda: next(turning)()
 
 
-def _host(t: Any) -> np.ndarray:
+def host(t: Any) -> np.ndarray:
     """With its type, bfloat16 too."""
     t = t.contiguous().cpu()
     if t.dtype == torch.bfloat16:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from measure import geometric_mean, spread
+from places import CPU, PLACES
 from problems import cross
 
 Row = dict[str, Any]
+Goals = tuple[float, float]  # of regret: geometric mean and worst
 
 LEAST_GAIN = 1.1  # over the next path, somewhere: what a path must earn
-MEAN_REGRET, WORST_REGRET = 1.02, 1.10  # goals
 _NAMED = 12  # rows with the largest regret that are printed at least
 HEADER = (
     f"{'case':<56}{'run as':<20}{'thr':>3}{'ms':>10}{'regret':>8}  {'chosen':<24}{'fastest':<24}"
@@ -117,11 +118,12 @@ def idle(found: dict[str, Earned]) -> list[str]:
     ]
 
 
-def regrets(rows: list[Row]) -> list[str]:
+def regrets(rows: list[Row], goals: Goals = CPU.goals) -> list[str]:
     """By number of threads and of all: geometric mean and worst, beside the goals."""
+    mean, worst = goals
     lines = [
         f"{'regret (goals)':<32}{'thr':>4}{'rows':>6}"
-        f"{f'mean ({MEAN_REGRET})':>13}{f'worst ({WORST_REGRET:.2f})':>14}{'above':>8}"
+        f"{f'mean ({mean})':>13}{f'worst ({worst:.2f})':>14}{'above':>8}"
     ]
     families = sorted({path.split("/")[0] for row in rows for path in row["paths"]})
     for threads in sorted({row["threads"] for row in rows}):
@@ -132,7 +134,7 @@ def regrets(rows: list[Row]) -> list[str]:
                 if row["threads"] == threads and family in (row["chosen"].split("/")[0], "all")
             ]
             if some:
-                above = sum(r > WORST_REGRET for r in some)
+                above = sum(r > worst for r in some)
                 lines.append(
                     f"{family:<32}{threads:>4}{len(some):>6}{geometric_mean(some):>13.3f}"
                     f"{max(some):>14.2f}{above:>8}"
@@ -155,21 +157,17 @@ def earnings(found: dict[str, Earned]) -> list[str]:
     return lines
 
 
-def summary(rows: list[Row], names: Iterable[str] = ()) -> list[str]:
-    found = earned(rows, names)
-    worst = sorted((r for r in rows if r["regret"] > WORST_REGRET), key=lambda r: -r["regret"])
+def summary(rows: list[Row], names: Iterable[str] = (), goals: Goals = CPU.goals) -> list[str]:
+    found, most = earned(rows, names), goals[1]
+    worst = sorted((r for r in rows if r["regret"] > most), key=lambda r: -r["regret"])
     few = idle(found)
     return [
-        *regrets(rows),
+        *regrets(rows, goals),
         "",
         *earnings(found),
         "",
         f"Gain less than {LEAST_GAIN} wherever they are chosen: {', '.join(few) or 'none'}",
-        *(
-            [f"Regret above {WORST_REGRET:.2f}:", *(f"  {line(row)}" for row in worst)]
-            if worst
-            else []
-        ),
+        *([f"Regret above {most:.2f}:", *(f"  {line(row)}" for row in worst)] if worst else []),
     ]
 
 
@@ -178,7 +176,7 @@ def joined(runs: list[dict[str, Any]]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: row["number"])
 
 
-def changes(old: list[Row], new: list[Row]) -> list[str]:
+def changes(old: list[Row], new: list[Row], goals: Goals = CPU.goals) -> list[str]:
     """Rows of which another path is chosen than before, and those whose regret now exceeds the
     goal or no longer does."""
     before = {(row["name"], row["threads"]): row for row in old}
@@ -187,7 +185,7 @@ def changes(old: list[Row], new: list[Row]) -> list[str]:
     for was, row in common:
         regrets = was["regret"], row["regret"]
         is_other = was["chosen"] != row["chosen"]
-        if is_other or (regrets[0] > WORST_REGRET) != (regrets[1] > WORST_REGRET):
+        if is_other or (regrets[0] > goals[1]) != (regrets[1] > goals[1]):
             chosen = f"{was['chosen']} -> {row['chosen']}" if is_other else row["chosen"]
             lines.append(
                 f"{row['name']}, {row['threads']} threads: {chosen},"
@@ -203,11 +201,11 @@ def main() -> int:
     parser.add_argument("--old", type=Path, metavar="RUN.json", help="compare with that run")
     options = parser.parse_args()
     runs = [json.loads(path.read_text()) for path in options.runs]
-    rows = joined(runs)
+    rows, goals = joined(runs), PLACES[runs[-1].get("backend", "cpu")].goals
     if options.old:
-        print(*changes(json.loads(options.old.read_text())["rows"], rows), sep="\n")
+        print(*changes(json.loads(options.old.read_text())["rows"], rows, goals), sep="\n")
         return 0
-    print(HEADER, *map(line, rows), "", *summary(rows, runs[-1]["listed"]), sep="\n")
+    print(HEADER, *map(line, rows), "", *summary(rows, runs[-1]["listed"], goals), sep="\n")
     return 0
 
 

@@ -30,8 +30,9 @@ import mixed
 import paths
 import paths_report
 import report
-from contenders import PEERS
+from contenders import PEERS, quack
 from mixed import AFTER
+from places import PLACES
 from problems import MOST_BYTES, Problem, cross
 from rows import Limits
 from visits import Plan, all_visits
@@ -48,7 +49,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2", help="numbers of threads on the CPU (1,2)")
     parser.add_argument("--mixed", nargs="?", const=AFTER[0], choices=AFTER, help=_MIXED)
     parser.add_argument("--in-caches", action="store_true", help="with --mixed: on one set of them")
-    every = "time every path of the CPU that takes a problem, instead of cudml beside its peers"
+    every = "time every path or kernel that takes a problem, instead of cudml beside its peers"
     parser.add_argument("--paths", action="store_true", help=every)
     words = "numbers, ranges (1-51) or parts of names, with * and ?, separated by commas"
     parser.add_argument("--only", default="", metavar="PATTERN", help=words)
@@ -107,8 +108,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
         raise ValueError("--mixed: on a GPU calls of all libraries wait in one queue")
     if options.in_caches and not after:
         raise ValueError("--in-caches goes with --mixed")
-    if options.paths and (after or backend != "cpu"):
-        raise ValueError("--paths: on the CPU, and not between another library's calls")
+    if options.paths and after:
+        raise ValueError("--paths: not between another library's calls")
     if why := mixed.problem_with(after, peers):
         raise ValueError(why)
     return Plan(
@@ -128,7 +129,7 @@ def limits_of(options: argparse.Namespace) -> Limits:
     if options.mixed:
         visits = MIXED_VISITS
     if options.paths:
-        rounds, seconds, visits = paths.ROUNDS, paths.SECONDS, paths.VISITS
+        rounds, seconds, visits = paths.ROUNDS, paths.SECONDS, paths.VISITS[options.backend]
     given = (options.rounds, options.seconds, options.visits)
     usual = (rounds, seconds, visits)
     return Limits(*(u if g is None else g for g, u in zip(given, usual, strict=True)))
@@ -136,13 +137,16 @@ def limits_of(options: argparse.Namespace) -> Limits:
 
 def summed_up(plan: Plan, rows: list[dict[str, Any]], with_paths: bool) -> list[str]:
     if with_paths:
-        return paths_report.summary(rows, paths.listed(plan.suite))
+        goals = PLACES[plan.backend].goals
+        return paths_report.summary(rows, paths.listed(plan.suite, plan.backend), goals)
     has_goals = plan.backend == "cpu" and not plan.after  # the copies do not stay in caches either
     return [*report.summary(rows), *(report.goals(rows) if has_goals else [])]
 
 
 def overall(plan: Plan, rows: list[dict[str, Any]], with_paths: bool) -> dict[str, Any]:
-    return {"listed": paths.listed(plan.suite)} if with_paths else {"means": report.means(rows)}
+    if with_paths:
+        return {"listed": paths.listed(plan.suite, plan.backend)}
+    return {"means": report.means(rows)}
 
 
 def main() -> int:
@@ -162,6 +166,9 @@ def main() -> int:
     facts = machine.facts(plan.backend)
     print(f"{facts['device']}; {', '.join(f'{k} {v}' for k, v in facts['versions'].items())}\n")
     found = paths.all_visits(plan) if options.paths else all_visits(plan)
+    if plan.backend == "cuda":
+        facts["quack"] = quack.said()
+        print(f"\nQuACK {facts['quack']}")
     failed = list(found.failures.values())
     others, seconds = load.cpus(), time.perf_counter() - begin
     print("", *summed_up(plan, found.rows, options.paths), sep="\n")

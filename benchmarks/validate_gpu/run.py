@@ -63,10 +63,11 @@ def steps() -> list[Step]:
     return [
         Step("build", "the extension, for this GPU's architecture", build, 110),
         Step("parity", "cuda against simt and cpu, every kernel", own("parity"), 45),
-        Step("sanitizer", "memcheck, racecheck, initcheck, synccheck", own("sanitizer"), 70),
-        Step("large", "more than 2^31 elements", own("large"), 45),
+        Step("sanitizer", "memcheck, racecheck, initcheck, synccheck", own("sanitizer"), 60),
+        Step("large", "more than 2^31 elements", own("large"), 40),
         Step("speed", "against a device copy and PyTorch", own("speed"), 60),
-        Step("suite", "the whole test suite on back end cuda", suite_command(), 140),
+        Step("regret", "the chosen kernel over the fastest", own("regret"), 55),
+        Step("suite", "the whole test suite on back end cuda", suite_command(), 100),
     ]
 
 

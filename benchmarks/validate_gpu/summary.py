@@ -82,7 +82,9 @@ def _large(found: dict[str, Any]) -> list[str]:
 
 
 def _speed(found: dict[str, Any]) -> list[str]:
+    quack = [f"QuACK {found['quack']}"] if "quack" in found else []
     lines = [
+        *quack,
         f"device copy of {found['copy_bytes'] / 2**20:.0f} MiB: "
         f"{found['copy_gb_per_s']:.0f} GB/s, read and written",
         f"{'case':<46}{'type':<9}{'µs':>9}{'p10':>9}{'p90':>9}{'of copy':>9}"
@@ -99,6 +101,11 @@ def _speed(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _regret(found: dict[str, Any]) -> list[str]:
+    left = [f"{found['left']} cases were left for want of time"] if found["left"] else []
+    return [*found.get("summary", []), *left, *found["failures"][:SHOWN]]
+
+
 _BODIES: dict[str, Any] = {
     "build": lambda found: [],
     "suite": _suite,
@@ -106,4 +113,5 @@ _BODIES: dict[str, Any] = {
     "sanitizer": _sanitizer,
     "large": _large,
     "speed": _speed,
+    "regret": _regret,
 }
