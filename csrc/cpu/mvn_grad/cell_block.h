@@ -45,7 +45,7 @@ template <class Pass>
                                   const Vector<int32_t>* counted, CellRows& rows, TileSums& sums) {
   const TileNormalizer normal(c);
   Pass pass = passing;
-  Floats w_sum[kTileVectors] = {}, wz_sum[kTileVectors] = {};
+  StripSums strip(sums);
   for (int64_t r = first; r < first + n; ++r) {
     const Floats scale = broadcast(rows.scale[size_t(r)]);
     if constexpr (!std::is_same_v<Pass, Through>) {
@@ -64,14 +64,14 @@ template <class Pass>
                    w = h * scale;
       hz_sum = fused(h, z, hz_sum);
       h_sum += h;
-      w_sum[k] += w;
-      wz_sum[k] = fused(w, z, wz_sum[k]);
+      strip.add(k, w, z);
       store_vector(g, w);
     }
     store_vector(hz_lanes, hz_sum);
     store_vector(h_lanes, h_sum);
   }
-  sums.add(w_sum, wz_sum);
+  strip.put(sums);
+  sums.settle();
 }
 
 /// Writes v of n rows.
@@ -107,7 +107,7 @@ class CellTile {
     set_means(n, states);
     for (int64_t r = 0; r < rows_; r += kStripRows)
       write_tile(of(x_, r), of(static_cast<const float*>(grad_), r),
-                 TileRows<float>{grad_ + r * kTileColumns, kBufferRows.at, {0}}, strip(r),
+                 TileRows<float>{grad_ + r * kTileColumns, kBufferRows.at, 0}, strip(r),
                  TileConstants(constants_, 0), Through{}, {takes_product(plan_), false});
   }
 
@@ -116,13 +116,15 @@ class CellTile {
 
   int64_t strip(int64_t first) const { return std::min(kStripRows, rows_ - first); }
   static TileRows<const float> of(const float* rows, int64_t first) {
-    return {rows + first * kTileColumns, kBufferRows.at, {0}};
+    return {rows + first * kTileColumns, kBufferRows.at, 0};
   }
 
   void add_moments() {
     sums_ = {};
-    for (int64_t r = 0; r < rows_; r += kStripRows)
+    for (int64_t r = 0; r < rows_; r += kStripRows) {
       add_deviations(of(x_, r), strip(r), TileConstants(constants_, 0), sums_);
+      sums_.settle();
+    }
   }
 
   static float finite_or_0(float v) { return is_finite(double(v)) ? v : 0; }

@@ -15,11 +15,15 @@ namespace {
 
 constexpr int64_t kGradColumns = 512;
 
+/// Bytes that all tiles together take in turn, a few rows, at least so many: memory is read nearly
+/// as it lies, for which processors look ahead. Tiles two lines wide do without.
+constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;
+
 /// Where the rows of a strip stand, in elements from a place in each tensor.
 struct StripRows {
   int64_t n = 0;
   alignas(64) int64_t x[kStripRows], grad[kStripRows], dx[kStripRows];
-  int64_t x_ahead, grad_ahead;  // from its rows to those of the next strip, or 0
+  int64_t x_step, grad_step;  // from each row to the next, or 0
 };
 
 /// What a pass over the rows is for.
@@ -60,6 +64,38 @@ struct ColumnSpan {
     std::fill_n(row + span.n, kTileColumns, 0.0f);
 }
 
+/// Tiles [first, last) of n rows, which are counted from column `origin`.
+template <class X, class G, class D>
+struct TilePart {
+  TileRows<const X> x;
+  TileRows<const G> grad;
+  TileRows<D> dx;
+  int64_t n, first, last, origin;
+};
+
+/// Packs n rows of a tile as floats, zeros behind its columns.
+template <class T>
+[[gnu::noinline]] void widen_columns(TileRows<const T> from, int64_t n, int64_t columns,
+                                     float* to) {
+  for (int64_t r = 0; r < n; ++r)
+    for (int64_t c = 0; c < kTileColumns; c += kFloats) {
+      Floats v{};
+      if (c < columns) with_lanes(columns - c, [&](auto m) { v = load_wide(from[r] + c, m); });
+      store_vector(to + r * kTileColumns + c, v);
+    }
+}
+
+/// The way back: writes those columns.
+template <class T>
+[[gnu::noinline]] void narrow_columns(const float* from, int64_t n, int64_t columns,
+                                      TileRows<T> to) {
+  for (int64_t r = 0; r < n; ++r)
+    for (int64_t c = 0; c < std::min(columns, kTileColumns); c += kFloats)
+      with_lanes(columns - c, [&](auto m) {
+        store_narrow(to[r] + c, load_wide(from + r * kTileColumns + c, Whole{}), m);
+      });
+}
+
 template <class T>
 class ColumnBlock {
  public:
@@ -84,6 +120,10 @@ class ColumnBlock {
     set_constants(plan_, operands_, layout_, span, origin_, states, constants_);
     tiles_ = (span.n + kTileColumns - 1) / kTileColumns;
     is_narrow_ = span.n < kTileColumns;
+    turn_ = kStripRows;
+    // Computing takes longer than reading, or a tile is all there is of a row.
+    if (kHasLineVectors || kIsWidened || is_narrow_ || !is_passing_) return;
+    turn_ = std::clamp(kTurnBytes / (span.n * int64_t(sizeof(T))), kLeastTurn, kStripRows);
   }
   const ColumnSpan& span() const { return span_; }
 
@@ -92,19 +132,13 @@ class ColumnBlock {
     std::fill_n(&products_[0], tiles_, TileSums{});
   }
 
-  /// Rows [first, first + n) of all.
+  /// Rows [first, first + n) of all: a strip.
   void run(int64_t first, int64_t n, const ColumnWork& work) {
     const GradOffsets at = set_rows(first, n);
+    for (int64_t r = 0; r < n; r += turn_) run_rows(at, r, std::min(turn_, n - r), work);
     for (int64_t k = 0; k < tiles_; ++k) {
-      const int64_t c = begin_of(k);
-      const TileRows<const T> grad{grad_ + at.grad + c, rows_.grad, {rows_.grad_ahead}};
-      const TileRows<T> dx{dx_ ? dx_ + at.dx + c : nullptr, rows_.dx, {0}};
-      TileRows<const T> x{zeros_, kBufferRows.none, {0}};
-      if (x_) x = {x_ + at.x + c, rows_.x, {rows_.x_ahead}};
-      if (kIsWidened || is_narrow_)
-        run_widened(k, x, grad, dx, work);
-      else if constexpr (!kIsWidened)
-        run_tile(k, x, grad, dx, work);
+      if (work.moments) moments_[k].settle();
+      if (work.products) products_[k].settle();
     }
   }
 
@@ -126,7 +160,7 @@ class ColumnBlock {
  private:
   static constexpr int64_t kMostTiles = kGradColumns / kTileColumns;
   static constexpr bool kIsWidened = kIsKeptSmall && sizeof(T) < sizeof(float);
-  static constexpr T zeros_[kTileColumns] = {};
+  static constexpr T zeros_[kGradColumns] = {};
 
   /// The last tile ends with the columns, so some columns may be in two.
   int64_t begin_of(int64_t k) const {
@@ -155,67 +189,96 @@ class ColumnBlock {
                         rows_.dx[done + i] = o.dx + i * inner.dx;
                       }
                     });
-    const int64_t ahead = layout_.row_rank == 1 ? kStripRows : 0;
-    rows_.x_ahead = ahead * inner.x;
-    rows_.grad_ahead = ahead * inner.grad;
+    const bool is_even = layout_.row_rank == 1;
+    rows_.x_step = is_even ? inner.x : 0;
+    rows_.grad_step = is_even ? inner.grad : 0;
     int64_t bits = 0;
     for (int64_t r = 0; r < n; ++r) bits |= rows_.dx[r];
     are_lines_ = is_streamed_ && bits * int64_t(sizeof(T)) % 64 == 0;
   }
 
-  /// What is asked for of a tile.
+  /// Rows [r, r + n) of a strip.
+  void run_rows(const GradOffsets& at, int64_t r, int64_t n, const ColumnWork& work) {
+    const int64_t ahead = std::min(2 * turn_, kStripRows);
+    TilePart<T, T, T> part{{zeros_, kBufferRows.none, 0},
+                           {grad_ + at.grad, rows_.grad + r, ahead * rows_.grad_step},
+                           {dx_ ? dx_ + at.dx : nullptr, rows_.dx + r, 0},
+                           n,
+                           0,
+                           tiles_,
+                           0};
+    if (x_) part.x = {x_ + at.x, rows_.x + r, ahead * rows_.x_step};
+    if constexpr (!kIsWidened)
+      if (!is_narrow_) return run_part(part, work);
+    for (int64_t k = 0; k < tiles_; ++k) run_widened(part, k, work);
+  }
+
+  /// What is asked for of some tiles.
   template <class X, class G, class D>
-  void run_tile(int64_t k, const TileRows<const X>& x, const TileRows<const G>& grad,
-                const TileRows<D>& dx, const ColumnWork& work) {
-    const TileConstants c(constants_, begin_of(k));
-    if (work.moments)
-      return work.products ? add_all(x, grad, rows_.n, c, moments_[k], products_[k])
-                           : add_deviations(x, rows_.n, c, moments_[k]);
+  void run_part(const TilePart<X, G, D>& part, const ColumnWork& work) {
+    if (work.moments) return add_moments(part, work);
     const Activation& f = plan_.activation;
-    if (is_passing_) return finish(k, c, x, grad, dx, Through{}, work);
-    if (is_swish_) return finish(k, c, x, grad, dx, SwishPass(f, 0, 0), work);
-    if (has_gate_) return finish(k, c, x, grad, dx, Gate<float>(f, 0, 0), work);
-    widen_tile(x, grad, rows_.n, c, v_, passing_);
-    pass_row(f, v_, passing_, v_, rows_.n * kTileColumns);
-    finish(k, c, x, TileRows<const float>{v_, kBufferRows.at, {0}}, dx, Through{}, work);
+    if (is_passing_) return finish(part, Through{}, work);
+    if (is_swish_) return finish(part, SwishPass(f, 0, 0), work);
+    if (has_gate_) return finish(part, Gate<float>(f, 0, 0), work);
+    for (int64_t k = part.first; k < part.last; ++k) {
+      const int64_t origin = begin_of(k), c = origin - part.origin;
+      widen_tile(part.x.tile(c), part.grad.tile(c), part.n, TileConstants(constants_, origin), v_,
+                 passing_);
+      pass_row(f, v_, passing_, v_, part.n * kTileColumns);
+      finish(
+          TilePart<X, float, D>{
+              part.x.tile(c), {v_, kBufferRows.at, 0}, part.dx.tile(c), part.n, k, k + 1, origin},
+          Through{}, work);
+    }
+  }
+
+  template <class X, class D>
+  [[gnu::noinline]] void add_moments(const TilePart<X, X, D>& part, const ColumnWork& work) {
+    for (int64_t k = part.first; k < part.last; ++k) {
+      const int64_t c = begin_of(k) - part.origin;
+      const TileConstants constants(constants_, begin_of(k));
+      if (work.products)
+        add_all(part.x.tile(c), part.grad.tile(c), part.n, constants, moments_[k], products_[k]);
+      else
+        add_deviations(part.x.tile(c), part.n, constants, moments_[k]);
+    }
   }
 
   template <class X, class G, class D, class Pass>
-  [[gnu::always_inline]] void finish(int64_t k, const TileConstants& c, const TileRows<const X>& x,
-                                     const TileRows<const G>& grad, const TileRows<D>& dx,
-                                     const Pass& pass, const ColumnWork& work) {
-    if (work.products) add_products(x, grad, rows_.n, c, pass, products_[k]);
-    if (!work.writes) return;
-    const bool is_streamed = are_lines_ && reinterpret_cast<uintptr_t>(dx.base) % 64 == 0;
-    write_tile(x, grad, dx, rows_.n, c, pass, {has_product_, is_streamed});
+  [[gnu::noinline]] void finish(const TilePart<X, G, D>& part, const Pass& pass,
+                                const ColumnWork& work) {
+    for (int64_t k = part.first; k < part.last; ++k) {
+      const int64_t c = begin_of(k) - part.origin;
+      const TileConstants constants(constants_, begin_of(k));
+      const TileRows<const X> x = part.x.tile(c);
+      const TileRows<const G> grad = part.grad.tile(c);
+      if (work.products) add_products(x, grad, part.n, constants, pass, products_[k]);
+      if (!work.writes) continue;
+      const TileRows<D> dx = part.dx.tile(c);
+      const bool is_streamed = are_lines_ && reinterpret_cast<uintptr_t>(dx.base) % 64 == 0;
+      write_tile(x, grad, dx, part.n, constants, pass, {has_product_, is_streamed});
+    }
   }
 
-  /// The same by way of floats; zeros complete columns that do not fill a tile.
-  [[gnu::noinline]] void run_widened(int64_t k, const TileRows<const T>& x,
-                                     const TileRows<const T>& grad, const TileRows<T>& dx,
+  /// Tile k by way of floats; zeros complete columns that do not fill it.
+  [[gnu::noinline]] void run_widened(const TilePart<T, T, T>& part, int64_t k,
                                      const ColumnWork& work) {
-    copy_in(x, wide_x_);
-    copy_in(grad, wide_grad_);
+    const int64_t c = begin_of(k);
+    widen_columns(part.x.tile(c), part.n, span_.n, wide_x_);
+    widen_columns(part.grad.tile(c), part.n, span_.n, wide_grad_);
     const bool are_lines = std::exchange(are_lines_, false);
-    run_tile(k, TileRows<const float>{wide_x_, kBufferRows.at, {0}},
-             TileRows<const float>{wide_grad_, kBufferRows.at, {0}},
-             TileRows<float>{wide_dx_, kBufferRows.at, {0}}, work);
+    run_part(TilePart<float, float, float>{{wide_x_, kBufferRows.at, 0},
+                                           {wide_grad_, kBufferRows.at, 0},
+                                           {wide_dx_, kBufferRows.at, 0},
+                                           part.n,
+                                           k,
+                                           k + 1,
+                                           c},
+             work);
     are_lines_ = are_lines;
     if (!work.writes) return;
-    for (int64_t r = 0; r < rows_.n; ++r)
-      for (int64_t c = 0; c < std::min(span_.n, kTileColumns); c += kFloats)
-        with_lanes(span_.n - c, [&](auto m) {
-          store_narrow(dx[r] + c, load_wide(wide_dx_ + r * kTileColumns + c, Whole{}), m);
-        });
-  }
-
-  void copy_in(const TileRows<const T>& from, float* to) const {
-    for (int64_t r = 0; r < rows_.n; ++r)
-      for (int64_t c = 0; c < kTileColumns; c += kFloats) {
-        Floats v{};
-        if (c < span_.n) with_lanes(span_.n - c, [&](auto m) { v = load_wide(from[r] + c, m); });
-        store_vector(to + r * kTileColumns + c, v);
-      }
+    narrow_columns(wide_dx_, part.n, span_.n, part.dx.tile(c));
   }
 
   const MvnGradPlan& plan_;
@@ -225,7 +288,7 @@ class ColumnBlock {
   T* dx_;
   bool is_passing_, has_gate_, is_swish_, has_product_, is_streamed_;
   bool is_narrow_ = false, are_lines_ = false;
-  int64_t tiles_ = 0;
+  int64_t tiles_ = 0, turn_ = kStripRows;
   ColumnSpan span_;
   GradOffsets origin_;
   StripRows rows_;

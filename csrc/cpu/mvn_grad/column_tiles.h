@@ -1,5 +1,5 @@
-// Some vectors of columns, over a strip of rows: sums and results with what belongs to each column
-// in registers.
+// Some vectors of columns, over some rows: sums and results with what belongs to each column in
+// registers.
 #pragma once
 
 #include "cpu/mvn_grad/plane_sums.h"
@@ -10,7 +10,6 @@ namespace {
 /// Columns of a tile, and rows of a strip: of so many a column's sums stay float.
 constexpr int kTileVectors = 2;
 constexpr int64_t kTileColumns = kTileVectors * kFloats, kStripRows = 64;
-
 /// What belongs to each of some columns: z = ((x - pivot) - delta) * factor, v = scale * z + bias,
 /// dx = factor * (h * scale + shift + z * slope).
 template <int64_t kCount>
@@ -35,14 +34,19 @@ struct TileConstants {
         slope(c.slope + first) {}
 };
 
-/// A tile's columns in each row of a strip, and how far below it is read ahead.
+/// A tile's columns in each of some rows, and how far below, in elements, lines are read ahead.
 template <class T>
 struct TileRows {
   T* base;
   const int64_t* at;
-  LinesAhead ahead;
+  int64_t ahead;
 
   T* operator[](int64_t r) const { return base + at[r]; }
+  TileRows tile(int64_t column) const { return {base + column, at, ahead}; }
+  [[gnu::always_inline]] void fetch(const T* row) const {
+    for (int64_t i = 0; i < kTileColumns; i += 64 / int64_t(sizeof(T)))
+      __builtin_prefetch(row + ahead + i, 0, kHasLineVectors ? 2 : 3);
+  }
 };
 
 /// Of rows that are packed in a buffer, and of none.
@@ -87,95 +91,116 @@ struct TilePass {
   }
 };
 
-/// Doubles for each column of a tile: the sums of d and d * d, or of h and of h * d or h * z.
+/// Sums for each column of a tile: of d and d * d, or of h and of h * d or h * z.
 struct TileSums {
   alignas(64) double first[kTileColumns], second[kTileColumns];
+  alignas(64) float strip_first[kTileColumns], strip_second[kTileColumns];  // of a strip, so far
 
-  [[gnu::always_inline]] void add(const Floats (&a)[kTileVectors],
-                                  const Floats (&b)[kTileVectors]) {
-#pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
-      add_to(first + k * kFloats, a[k]);
-      add_to(second + k * kFloats, b[k]);
+  /// Makes what a strip has come to part of the doubles.
+  void settle() {
+    for (int64_t c = 0; c < kTileColumns; c += kFloats) {
+      settle(first + c, strip_first + c);
+      settle(second + c, strip_second + c);
     }
   }
 
  private:
-  [[gnu::always_inline]] static void add_to(double* to, Floats v) {
+  [[gnu::always_inline]] static void settle(double* to, float* from) {
     HalfFloats half[2];
-    std::memcpy(half, &v, sizeof v);
+    std::memcpy(half, from, sizeof half);
 #pragma GCC unroll 2
     for (int k = 0; k < 2; ++k)
       store_vector(to + k * kDoubles,
                    load_vector<Doubles>(to + k * kDoubles) + as_doubles(half[k]));
+    store_vector(from, Floats{});
+  }
+};
+
+/// A strip's sums while rows are added to them.
+struct StripSums {
+  Floats first[kTileVectors], second[kTileVectors];
+
+  [[gnu::always_inline]] explicit StripSums(const TileSums& sums) {
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      first[k] = load_vector<Floats>(sums.strip_first + k * kFloats);
+      second[k] = load_vector<Floats>(sums.strip_second + k * kFloats);
+    }
+  }
+  [[gnu::always_inline]] void put(TileSums& sums) const {
+#pragma GCC unroll 2
+    for (int k = 0; k < kTileVectors; ++k) {
+      store_vector(sums.strip_first + k * kFloats, first[k]);
+      store_vector(sums.strip_second + k * kFloats, second[k]);
+    }
+  }
+  /// Adds a to the first sums of vector k, and a * b to the second.
+  [[gnu::always_inline]] void add(int k, Floats a, Floats b) {
+    first[k] += a;
+    second[k] = fused(a, b, second[k]);
   }
 };
 
 /// Adds d = x - pivot and its square, over n rows.
 template <class T>
-[[gnu::noinline]] void add_deviations(const TileRows<const T>& x, int64_t n, const TileConstants& c,
-                                      TileSums& sums) {
+[[gnu::always_inline]] inline void add_deviations(TileRows<const T> x, int64_t n,
+                                                  const TileConstants& c, TileSums& sums) {
   const TileNormalizer normal(c);
-  Floats first[kTileVectors] = {}, second[kTileVectors] = {};
+  StripSums strip(sums);
   for (int64_t r = 0; r < n; ++r) {
     const T* const row = x[r];
+    x.fetch(row);
 #pragma GCC unroll 2
     for (int k = 0; k < kTileVectors; ++k) {
-      x.ahead.fetch(row + k * kFloats);
       const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k];
-      first[k] += d;
-      second[k] = fused(d, d, second[k]);
+      strip.add(k, d, d);
     }
   }
-  sums.add(first, second);
+  strip.put(sums);
 }
 
 /// The same, and h and h * d of a gradient that passes as it is.
 template <class T>
-[[gnu::noinline]] void add_all(const TileRows<const T>& x, const TileRows<const T>& grad, int64_t n,
-                               const TileConstants& c, TileSums& sums, TileSums& products) {
+[[gnu::always_inline]] inline void add_all(TileRows<const T> x, TileRows<const T> grad, int64_t n,
+                                           const TileConstants& c, TileSums& sums,
+                                           TileSums& products) {
   const TileNormalizer normal(c);
-  Floats first[kTileVectors] = {}, second[kTileVectors] = {}, h[kTileVectors] = {},
-         hd[kTileVectors] = {};
+  StripSums strip(sums), passed(products);
   for (int64_t r = 0; r < n; ++r) {
     const T *const row = x[r], *const g = grad[r];
+    x.fetch(row);
+    grad.fetch(g);
 #pragma GCC unroll 2
     for (int k = 0; k < kTileVectors; ++k) {
-      x.ahead.fetch(row + k * kFloats);
-      grad.ahead.fetch(g + k * kFloats);
-      const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k],
-                   passed = load_wide(g + k * kFloats, Whole{});
-      first[k] += d;
-      second[k] = fused(d, d, second[k]);
-      h[k] += passed;
-      hd[k] = fused(passed, d, hd[k]);
+      const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k];
+      strip.add(k, d, d);
+      passed.add(k, load_wide(g + k * kFloats, Whole{}), d);
     }
   }
-  sums.add(first, second);
-  products.add(h, hd);
+  strip.put(sums);
+  passed.put(products);
 }
 
 /// Adds h and h * z.
 template <class T, class G, class Pass>
-[[gnu::noinline]] void add_products(const TileRows<const T>& x, const TileRows<const G>& grad,
-                                    int64_t n, const TileConstants& c, const Pass& passing,
-                                    TileSums& sums) {
+[[gnu::always_inline]] inline void add_products(TileRows<const T> x, TileRows<const G> grad,
+                                                int64_t n, const TileConstants& c,
+                                                const Pass& passing, TileSums& sums) {
   const TileNormalizer normal(c);
   const TilePass<Pass> pass(passing, c);
-  Floats first[kTileVectors] = {}, second[kTileVectors] = {};
+  StripSums strip(sums);
   for (int64_t r = 0; r < n; ++r) {
     const T* const row = x[r];
     const G* const g = grad[r];
+    x.fetch(row);
+    grad.fetch(g);
 #pragma GCC unroll 2
     for (int k = 0; k < kTileVectors; ++k) {
-      x.ahead.fetch(row + k * kFloats);
-      grad.ahead.fetch(g + k * kFloats);
-      const Floats z = normal(row, k), h = pass.of[k](load_wide(g + k * kFloats, Whole{}), z);
-      first[k] += h;
-      second[k] = fused(h, z, second[k]);
+      const Floats z = normal(row, k);
+      strip.add(k, pass.of[k](load_wide(g + k * kFloats, Whole{}), z), z);
     }
   }
-  sums.add(first, second);
+  strip.put(sums);
 }
 
 /// How dx is written.
@@ -185,9 +210,9 @@ struct TileWrite {
 };
 
 template <class T, class G, class D, class Pass>
-[[gnu::noinline]] void write_tile(const TileRows<const T>& x, const TileRows<const G>& grad,
-                                  const TileRows<D>& dx, int64_t n, const TileConstants& c,
-                                  const Pass& passing, const TileWrite& how) {
+[[gnu::always_inline]] inline void write_tile(TileRows<const T> x, TileRows<const G> grad,
+                                              TileRows<D> dx, int64_t n, const TileConstants& c,
+                                              const Pass& passing, const TileWrite& how) {
   const TileNormalizer normal(c);
   const TilePass<Pass> pass(passing, c);
   Floats scale[kTileVectors], shift[kTileVectors], slope[kTileVectors];
@@ -204,23 +229,22 @@ template <class T, class G, class D, class Pass>
     const G* const g = grad[r];
     D* const to = dx[r];
     Floats result[kTileVectors];
+    x.fetch(row);
+    grad.fetch(g);
 #pragma GCC unroll 2
     for (int k = 0; k < kTileVectors; ++k) {
-      x.ahead.fetch(row + k * kFloats);
-      grad.ahead.fetch(g + k * kFloats);
       const Floats z = normal(row, k), h = pass.of[k](load_wide(g + k * kFloats, Whole{}), z),
                    d = fused(h, scale[k], shift[k]);
       result[k] = normal.factor[k] * (has_product ? fused(z, slope[k], d) : d);
     }
-    dx.ahead.template fetch<true>(to);
     put_pair(to, result[0], result[1], is_streamed, false, converts);
   }
 }
 
 /// Writes v and the gradient of n rows as packed floats.
 template <class T, class G>
-[[gnu::noinline]] void widen_tile(const TileRows<const T>& x, const TileRows<const G>& grad,
-                                  int64_t n, const TileConstants& c, float* v, float* wide) {
+[[gnu::noinline]] void widen_tile(TileRows<const T> x, TileRows<const G> grad, int64_t n,
+                                  const TileConstants& c, float* v, float* wide) {
   const TileNormalizer normal(c);
   const TilePass<SwishPass> pass(SwishPass({}, 0, 0), c);
   for (int64_t r = 0; r < n; ++r)
