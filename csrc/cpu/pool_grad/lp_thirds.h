@@ -48,7 +48,7 @@ class LpThirds : LpArrays<T> {
  private:
   /// Windows that follow each other; where there are none, norms of 0 hand out nothing.
   struct Windows {
-    W grad = {}, norm = {};
+    W grad, norm;
   };
 
   /// kPower is that of the norm, or 0 for any.
@@ -64,6 +64,7 @@ class LpThirds : LpArrays<T> {
     const Covers over = covers_by_twos(f.axis[1], y);
     const T* const from = x + task.flat + y * f.x.space[1];
     Windows known[2];
+    known[0] = known[1] = Windows{W{}, W{}};
     for (int64_t b = over.first; kStart == 1 && b <= over.last; ++b)
       known[b - over.first] = windows_at(task, b, 0);
     for (int64_t i = 0; i < rows_.cells; i += kStep) {
@@ -105,7 +106,7 @@ class LpThirds : LpArrays<T> {
 
   [[gnu::always_inline]] Windows windows_at(const Task& task, int64_t o, int64_t i) const {
     const int64_t n = std::min(rows_.windows - i, kStep);
-    if (n <= 0) return {};
+    if (n <= 0) return {W{}, W{}};
     const W grads = leading(grad + task.y + o * f.y.space[1] + i, n, grad_end_);
     const W norms = f.p == 1 ? W{} + 1 : norms_at(task.indices + o * f.indices.space[1] + i, n);
     return {grads, ascending<IntegerLike<V>>() < IntegerLike<V>(n) ? norms : W{}};
