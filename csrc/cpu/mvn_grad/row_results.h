@@ -59,6 +59,14 @@ template <RowResults kWanted, int kCount, class D, class T, class G, class Lanes
       products[k] = load_vector<V>(totals.products + i + k * kStep);
     if constexpr (kWanted.has_sums) sums[k] = load_vector<V>(totals.sums + i + k * kStep);
   }
+  const auto store = [&]() __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kCount; ++k) {
+      if constexpr (kWanted.has_products)
+        store_vector(totals.products + i + k * kStep, products[k]);
+      if constexpr (kWanted.has_sums) store_vector(totals.sums + i + k * kStep, sums[k]);
+    }
+  };
   for (int64_t r = 0; r < count; ++r) {
     const DxRow<D>& f = to[r];
     const T* const x = rows[r].x + i;
@@ -82,6 +90,7 @@ template <RowResults kWanted, int kCount, class D, class T, class G, class Lanes
       if constexpr (kWanted.has_dx)
         result[k] = fused(h * load_wide(scale + i + k * kStep, m), factor, rest);
     }
+    if (count == 1) store();
     if constexpr (!kWanted.has_dx) {
       continue;
     } else if constexpr (kCount == 1) {
@@ -92,11 +101,7 @@ template <RowResults kWanted, int kCount, class D, class T, class G, class Lanes
         put_pair(f.dx + i + k * kStep, result[k], result[k + 1], is_streamed, false, converts);
     }
   }
-#pragma GCC unroll 8
-  for (int k = 0; k < kCount; ++k) {
-    if constexpr (kWanted.has_products) store_vector(totals.products + i + k * kStep, products[k]);
-    if constexpr (kWanted.has_sums) store_vector(totals.sums + i + k * kStep, sums[k]);
-  }
+  if (count > 1) store();
 }
 
 /// Elements [begin, end) of rows, a vector of each at a time.
@@ -125,15 +130,19 @@ template <RowResults kWanted, class D, class T, class G>
   if (head) write_edge<kWanted>(rows, to, count, scale, 0, head, totals);
   int64_t i = head;
   const bool converts = converts_pairs();
-  const auto write = [&](auto known) __attribute__((always_inline)) {
-    for (; i + kStep <= n; i += kStep)
-      write_columns<kWanted, kCount>(rows, to, known, scale, totals, i, Whole{}, is_streamed,
-                                     converts);
-  };
-  if (count == 1)
-    write(std::integral_constant<int64_t, 1>{});
-  else
-    write(count);
+  const auto write = [&](const auto* some, const auto* of, auto known)
+                         __attribute__((always_inline)) {
+                           for (; i + kStep <= n; i += kStep)
+                             write_columns<kWanted, kCount>(some, of, known, scale, totals, i,
+                                                            Whole{}, is_streamed, converts);
+                         };
+  if (count == 1) {
+    const GradRow<T, G> row = *rows;  // copies that stay in registers
+    const DxRow<D> its = *to;
+    write(&row, &its, std::integral_constant<int64_t, 1>{});
+  } else {
+    write(rows, to, count);
+  }
   if (i < n) write_edge<kWanted>(rows, to, count, scale, i, n, totals);
 }
 
