@@ -37,15 +37,16 @@ HD Moments<T> moments_about(double n, T pivot, double sum, double square_sum) {
 }
 
 /// Moments of two disjoint sets together (Chan, Golub, LeVeque). Constant sets merge without error.
+/// Infinite means, which may stand in delta alone, add up as in the plain sum.
 template <class T>
 HD Moments<T> merge(const Moments<T>& a, const Moments<T>& b) {
   const double n = a.n + b.n, share = b.n / n;
   const double shift = (double(b.pivot) - double(a.pivot)) + b.delta - a.delta;
-  const T sum = a.pivot + b.pivot;
-  const bool finite = is_finite(double(a.pivot)) && is_finite(double(b.pivot));
+  const double means[] = {double(a.pivot) + a.delta, double(b.pivot) + b.delta};
+  const bool finite = is_finite(means[0]) && is_finite(means[1]);
   Moments<T> both;
   both.n = n;
-  both.pivot = finite ? a.pivot : sum;
+  both.pivot = finite ? a.pivot : static_cast<T>(means[0] + means[1]);
   both.delta = finite ? fused(shift, share, a.delta) : 0;
   both.m2 = fused(shift * shift, a.n * share, a.m2 + b.m2);
   return both;

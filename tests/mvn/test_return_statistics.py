@@ -166,6 +166,31 @@ def test_infinities_and_nan(dtype: str) -> None:
             np.testing.assert_array_equal(np.isnan(variance.ravel()), [True, True, True, False])
 
 
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-48")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape, axes", [((5, 9000), 1), ((9000, 5), 0), ((3, 5, 3000), (0, 2))])
+def test_an_infinity_in_any_part(shape: tuple[int, ...], axes: Any, dtype: str) -> None:
+    """Wherever it stands among sums that are taken in parts, it is the mean of its group; and of
+    two, of either sign, there is none."""
+    normal = data(shape, dtype)
+    for share in (0, 0.01, 0.3, 0.5, 0.77, 1):
+        for at_end in (inf, -inf):
+            x = normal.copy()
+            group = np.moveaxis(x, 1 if axes == (0, 2) else (0 if axes == 1 else 1), 0)[2]
+            last = tuple(n - 1 for n in group.shape)
+            place = tuple(int(share * n) for n in last)
+            group[place] = inf
+            _, center, _ = cudml.normalization_statistics(x, axes=axes)
+            _, mean, _ = both(x, axes=axes)
+            for found in (center.ravel(), mean.ravel()):
+                assert found[2] == inf and np.isfinite(np.delete(found, 2)).all()
+            if place != last:
+                group[last] = at_end
+                np.testing.assert_equal(both(x, axes=axes)[1].ravel()[2], max(at_end, 0) or nan)
+
+
 @pytest.mark.decision("D-GRAD-48")
 @pytest.mark.parametrize("shape, axes", [((6, 3000), 1), ((3000, 6), 0)], ids=str)
 def test_a_mean_far_from_zero(shape: tuple[int, ...], axes: int) -> None:
