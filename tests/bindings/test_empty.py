@@ -88,6 +88,39 @@ def test_empty_dimensions_elsewhere(dtype: str) -> None:
             assert getattr(cudml, op)(*args, **how, out=out) is out, (op, how)
 
 
+def of_training(n: int, dtype: str) -> list[Case]:
+    x, one = zeros(n, 3, 6, 7, dtype=dtype), zeros(1, 3, 1, 1, dtype=dtype)
+    y = zeros(n, 3, 5, 6, dtype=dtype)
+    return [
+        ("lp_pooling_grad", (x, y, y, 2), {}, x.shape),
+        ("padding_grad", (zeros(n, 3, 8, 7, dtype=dtype), x.shape, (0, 0, 1, 0), (0, 0, 1, 0)),
+         {"mode": "edge"}, x.shape),
+        ("max_unpooling", (y, zeros(*y.shape, dtype="uint32"), x.shape), {}, x.shape),
+        ("normalize", (x, one, one), {}, x.shape),
+    ]  # fmt: skip
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-TEN-4")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_nothing_is_written(dtype: str) -> None:
+    """Of an output without elements in the middle of an array."""
+    every = [*cases(0, 2, dtype), *cases(2, 0, dtype), *elsewhere(dtype), *of_training(0, dtype)]
+    every.append(
+        (
+            "padding",
+            (zeros(3, 0, dtype=dtype),),
+            {"start_padding": (1, 0), "end_padding": 0},
+            (4, 0),
+        )
+    )
+    for op, args, how, shape in every:
+        around = np.full(64, 7, dtype_of(dtype))
+        out = np.ndarray(shape, around.dtype, around, 32 * around.itemsize)
+        y = getattr(cudml, op)(*args, **how, out=out)
+        assert (y is out or out in y) and (around == 7).all(), (op, how)
+
+
 @pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-TEN-4")

@@ -104,7 +104,18 @@ def drawn(root: Path, only: str, sample: int, seed: int) -> list[Mutant]:
                 faults = room.pop(0)
                 chosen.append(faults.pop())
                 room += [faults] if faults else []
-    return [Mutant(n, *list(m.__dict__.values())[1:]) for n, m in enumerate(chosen[:sample], 1)]
+    return numbered(chosen[:sample])
+
+
+def numbered(faults: list[Mutant]) -> list[Mutant]:
+    return [Mutant(n, *list(m.__dict__.values())[1:]) for n, m in enumerate(faults, 1)]
+
+
+def named(root: Path, places: list[str]) -> list[Mutant]:
+    """The faults at these places, "csrc/file:line:column" each, numbered."""
+    files = sorted({place.split(":")[0] for place in places})
+    of = {m.place: m for file in files for m in of_file(root, root / file)}
+    return numbered([of[place] for place in places])
 
 
 def planted(text: str, faults: list[Mutant]) -> str:

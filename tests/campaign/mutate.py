@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mutants import ROOMS, Mutant, drawn, planted
+from mutants import ROOMS, Mutant, drawn, named, numbered, planted
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
@@ -151,6 +151,9 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=700, help="how many faults are planted")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="*", metavar="GLOB", help="of files with such a name")
+    parser.add_argument(
+        "--places", type=Path, metavar="FILE", help="these faults, too: file:line:column"
+    )
     parser.add_argument("--prefix", default="", help="a command through which every step runs")
     parser.add_argument(
         "--step", choices=("plant", "map", "judge", "again", "show"), help="this step only"
@@ -163,7 +166,10 @@ def main() -> int:
     if a.step in (None, "plant"):
         TREE.mkdir(parents=True, exist_ok=True)
         copy(a.again)
-        faults = build(prefix, drawn(ROOT, a.only, a.sample, a.seed))
+        given = named(ROOT, a.places.read_text().split()) if a.places else []
+        own = {m.place for m in given}
+        others = [m for m in drawn(ROOT, a.only, a.sample, a.seed) if m.place not in own]
+        faults = build(prefix, numbered(given + others))
         FAULTS.write_text(json.dumps([m.__dict__ | {"place": m.place} for m in faults], indent=1))
     for step in ("map", "judge", "again"):
         if a.step in (None, step):

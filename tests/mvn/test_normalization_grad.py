@@ -220,3 +220,29 @@ def test_reference_and_bounds_know_the_call() -> None:
     dx = gradient(x, grad, axes=1)[0]
     assert bounds.compare([dx, None, None], want).ok
     assert not bounds.compare([dx * np.float32(1.0001), None, None], want).ok
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-TEN-2")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape, axes", [((40, 16), 0), ((6, 5, 40), (0, 2)), ((9, 70), 1)])
+def test_parameters_that_are_broadcast_in_memory(
+    shape: tuple[int, ...], axes: Any, dtype: str
+) -> None:
+    """Of the sizes of x, with strides of 0: their gradients have a share for every element."""
+    x, grad = data(shape, dtype, 1), data(shape, dtype, 2)
+    kept = tuple(n if d == 1 - (axes == 1) else 1 for d, n in enumerate(shape))
+    for spread in ((True, False), (False, True), (True, True)):
+        scale, bias = (
+            np.broadcast_to(data(kept, dtype, seed), shape if is_spread else kept)
+            for seed, is_spread in zip((3, 4), spread, strict=True)
+        )
+        got = cudml.mean_variance_normalization_grad(x, grad, scale, bias, axes=axes)
+        want = cudml.mean_variance_normalization_grad(x, grad, scale.copy(), bias.copy(), axes=axes)
+        for a, b, like in zip(got, want, (x, scale, bias), strict=True):
+            assert a.shape == like.shape
+            limits = (
+                {"rtol": 1e-5, "atol": 1e-5} if dtype == "float32" else {"rtol": 2e-3, "atol": 2e-3}
+            )
+            np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), **limits)

@@ -65,6 +65,8 @@ def test_values_of_epsilon(use_variance: bool, dtype: str) -> None:
     values += [-1e-60, -5e-324] if dtype == "float64" else [1e39, 3.5e38, -1e-45, -1e39]
     for epsilon in values:
         refuse(ValueError, "Epsilon", x=x, epsilon=epsilon, use_variance=use_variance)
+    must = "it must be finite and not" if dtype == "float64" else "it must be finite as a FLOAT and"
+    refuse(ValueError, "Epsilon is -1;", must, x=x, epsilon=-1, use_variance=use_variance)
 
 
 @pytest.mark.parametrize("epsilon", ["1e-5", None, 1j, [1e-5], object()], ids=named)

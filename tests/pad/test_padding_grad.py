@@ -288,6 +288,8 @@ def test_refusal(
     with refused(error, "padding_grad", *text):
         cudml.padding_grad(**call)
     assert call["out"].tobytes() == before
+    with refused(ValueError, "InputGradientTensor.Sizes[1] is 8; it must be 2 + 3 + 4 = 9"):
+        cudml.padding_grad(np.zeros((5, 8)), (2, 3), (1, 2), (2, 4), mode=mode)
 
 
 @pytest.mark.decision("D-GRAD-10")

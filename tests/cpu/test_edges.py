@@ -1,0 +1,180 @@
+"""Every path of the CPU with its arrays against pages that may not be touched: no load and no store
+leaves the elements, whatever is left of rows that are no whole vectors, and the results are the
+reference's."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from backends import CPU
+from cudml import bounds
+from folders import ROOT
+from harness import run, with_arrays
+from path_calls import (
+    LAST,
+    Call,
+    average_grad,
+    given,
+    lp_grad,
+    max_grad,
+    max_pool,
+    mvn,
+    mvn_grad,
+    pad,
+    pad_grad,
+    pool,
+    statistics,
+    unpool,
+    winners,
+)
+from path_cases import CASES
+from tests.cpu.test_isa import LEVELS, needs
+
+POISON, MOST = 0xA5, 3000
+LONGER = (0, 1)  # elements more in a row
+GROWING = (
+    *("max_pooling", "average_pooling", "lp_pooling", "padding"),
+    *("mean_variance_normalization", "normalize", "normalization_statistics"),
+)
+# Rows, columns, planes and lanes of more than one of whatever they are gone through in.
+LONG = [
+    mvn((2, 20011), 1, affine=(1, 20011)),
+    mvn((20011, 3), 0),
+    mvn((3, 5, 4003), (0, 2), affine=(1, 5, 1)),
+    mvn((5, 4003, 2), 1, affine=(1, 4003, 1)),
+    mvn_grad((2, 3, 9001), (0, 2), (1, 3, 1)),
+    mvn_grad((2, 9001), 1, (1, 9001)),
+    mvn_grad((9001, 3), 0, (1, 3)),
+    statistics((3, 5, 4003), (0, 2)),
+    statistics((9001, 5), 0),
+    given((3, 2, 17011), (1, 2, 1), (1, 2, 1), affine=(3, 1, 17011)),
+    given((4, 5003), (1, 5003), (1, 5003)),
+    pool((1, 2, 3, 9001), (3, 3), (1, 2)),
+    pool((1, 300, 5, 9), (2, 2), 2, order=LAST),
+    max_pool((1, 2, 3, 9001), (2, 3), (1, 3)),
+    max_pool((1, 300, 5, 9), (3, 3), 2, order=LAST),
+    winners((1, 2, 3, 9001), (2, 3), (1, 2)),
+    winners((1, 300, 5, 9), (2, 2), 2, order=LAST),
+    max_grad((1, 1, 3, 9001), (2, 3), (1, 2)),
+    max_grad((1, 2, 150, 151), (11, 13), (5, 7)),
+    max_grad((1, 300, 5, 9), (3, 3), 2, order=LAST),
+    average_grad((1, 1, 3, 9001), (2, 3), (1, 2)),
+    average_grad((1, 300, 5, 9), (3, 3), 2, order=LAST),
+    lp_grad((1, 1, 3, 9001), (2, 3), (1, 2)),
+    pad((3, 9001), (1, 2), (0, 5)),
+    pad((9001, 3), (1, 2), (0, 5), mode="reflection"),
+    pad_grad((3, 9001), (1, 2), (0, 5)),
+    unpool((1, 2, 30, 301), (1, 2, 61, 603)),
+]
+SCRIPT = """
+import sys
+from tests.cpu import test_edges
+test_edges.run_calls(sys.argv[1])
+print('done')
+"""
+
+
+def grown(call: Call, by: int) -> Call:
+    """The call with that many more elements along the dimension that is the fastest in memory."""
+    d = (call.order or (-1,))[-1]
+    size = call.shapes["x"][d]
+
+    def longer(shape: tuple[int, ...]) -> tuple[int, ...]:
+        sizes = list(shape)
+        sizes[d] += by if sizes[d] == size and size > 1 else 0
+        return tuple(sizes)
+
+    return dataclasses.replace(call, shapes={k: longer(v) for k, v in call.shapes.items()})
+
+
+def calls() -> Iterator[Call]:
+    for case in CASES:
+        for call in (case.meets, *case.misses.values()):
+            if "out" in call.arguments:
+                continue  # a description without memory
+            for by in LONGER if call.op in GROWING else (0,):
+                longer = grown(call, by) if by else call
+                if sum(map(np.prod, longer.shapes.values())) <= MOST:
+                    yield longer
+
+    yield from LONG
+
+
+def parts(result: Any) -> list[np.ndarray]:
+    return [y for y in (result if isinstance(result, tuple) else (result,)) if y is not None]
+
+
+class Rooms:
+    """Memory between protected pages, an array of a call in each."""
+
+    def __init__(self) -> None:
+        import pages  # of tests/campaign
+
+        self.pages, self.rooms = pages, {}
+
+    def placed(self, name: str, like: np.ndarray, at: str) -> Any:
+        if name not in self.rooms:
+            self.rooms[name] = self.pages.Room(128)
+        room = self.rooms[name]
+        steps = tuple(s // like.itemsize for s in like.strides)
+        return room.place(self.pages.Layout(like.shape, steps, at), like.dtype)
+
+    def check(self, call: Call, at: str) -> None:
+        """The call's bits are those of its arrays in common memory, and nothing else is written."""
+        arrays, placed = call.made(), {}
+        for name, array in arrays.items():
+            placed[name] = self.placed(name, array, at).view
+            placed[name][...] = array
+        plain = getattr(cudml, call.op)(**with_arrays(call.arguments, arrays))
+        outs = [self.placed(f"out{i}", y, at) for i, y in enumerate(parts(plain))]
+        for out in outs:
+            out.poison(POISON)
+        views = iter([o.view for o in outs])
+        is_tuple = isinstance(plain, tuple)
+        out = tuple(None if y is None else next(views) for y in plain) if is_tuple else next(views)
+        getattr(cudml, call.op)(**with_arrays(call.arguments, placed), out=out)
+        for o, y in zip(outs, parts(plain), strict=True):
+            assert o.view.tobytes() == y.tobytes()
+            assert not o.damage(POISON)
+        if not isinstance(plain, tuple):
+            self.check_gaps(call, plain, arrays)
+
+    def check_gaps(self, call: Call, plain: np.ndarray, arrays: dict[str, Any]) -> None:
+        """Every second element of memory is written, which may take another path."""
+        room = np.full((*plain.shape, 2), 7, plain.dtype)
+        getattr(cudml, call.op)(**with_arrays(call.arguments, arrays), out=room[..., 0])
+        near = 1e-5 if plain.dtype == np.float32 else 2e-3
+        np.testing.assert_allclose(room[..., 0], plain, rtol=near, atol=near)
+        assert (room[..., 1] == 7).all()
+
+
+def run_calls(bytes_streamed: str) -> None:
+    sys.path.insert(0, str(ROOT / "tests" / "campaign"))
+    rooms = Rooms()
+    for call in calls():
+        print(call, flush=True)  # where a crash happened
+        os.environ.pop("CUDML_STREAM_BYTES", None)
+        arrays = call.made()
+        arguments = with_arrays(call.arguments, arrays)
+        run(CPU, call.op, arguments, arrays, bounds.expected(call.op, **arguments))
+        os.environ["CUDML_STREAM_BYTES"] = bytes_streamed
+        for at in ("end", "start"):
+            rooms.check(call, at)
+
+
+@pytest.mark.bug("MEM-08")
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_path_beside_protected_pages(level: str) -> None:
+    """Outputs of at least one byte are written past the caches, if they can be."""
+    needs(level)
+    assert child_says(SCRIPT, "1", limit=240, CUDML_CPU_ISA=level).splitlines()[-1] == "done"
