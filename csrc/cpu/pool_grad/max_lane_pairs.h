@@ -90,7 +90,10 @@ class MaxLanePairs {
     }
     staged_ = std::max<int64_t>(1, kStaged / (taps_ * lanes_));
     is_streamed_ = is_streamed(elements * int64_t(sizeof(T)));
-    is_direct_ = !is_streamed_ || are_lines_whole();
+    // Stores past the caches of half a line each, to as many lines as there are taps, take up to
+    // five times as long, and loads wait for those whose places in a page they have.
+    is_whole_ = are_lines_whole();
+    is_direct_ = !is_streamed_ || (kHasLineVectors && is_whole_);
   }
 
   void run() const {
@@ -186,8 +189,8 @@ class MaxLanePairs {
     const int64_t run = task.n == step ? n : 1, bytes = run * task.n * int64_t(sizeof(T));
     T* dst = place(task, z, y, x);
     for (int64_t i = 0; i < n; i += run, dst += run * step, from += run * task.n) {
-      if (!is_streamed_) {
-        copy_bytes(dst, from, bytes);
+      if (!is_streamed_ || is_whole_) {
+        is_streamed_ ? stream_bytes(dst, from, bytes) : copy_bytes(dst, from, bytes);
         continue;
       }
       out.seek(dst);
@@ -207,7 +210,7 @@ class MaxLanePairs {
   T* const result_;
   const int64_t lanes_;
   int64_t taps_ = 1, staged_;  // of a window; windows of a room
-  bool is_streamed_, is_direct_;
+  bool is_streamed_, is_whole_, is_direct_;
 };
 
 }  // namespace
