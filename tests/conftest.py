@@ -39,6 +39,9 @@ ran_kernels = pytest.StashKey[set[str]]()
 ran_cells = pytest.StashKey[set[cells.Cell]]()
 LAST = ("test_every_rule_ran", "test_every_kernel_ran", "test_every_cell_ran")
 
+# Workers share a GPU, of whose memory JAX would take three quarters in each.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
 settings.register_profile("suite", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "suite")

@@ -47,15 +47,14 @@ def differing(a: list[np.ndarray], b: list[np.ndarray]) -> int:
 
 @cache
 def all_cases() -> list[Any]:
-    import cases
+    import kernel_cases
 
-    return cases.cases()
+    return kernel_cases.cases()
 
 
 def compare(number: int, dtype: str) -> Found:
-    import cases
-
     import backends
+    import kernel_cases
     from cudml import bounds
 
     case, found, places = all_cases()[number], Found(), backends.BACKENDS
@@ -64,8 +63,8 @@ def compare(number: int, dtype: str) -> Found:
     on_cpu = case.call(places["cpu"], arrays)
     simulated = {}
     if places["simt"].takes(sum(y.size for y in on_cpu)):
-        simulated = dict(cases.on_each_kernel(case, places["simt"], arrays))
-    for kernel, outputs in cases.on_each_kernel(case, places["cuda"], arrays):
+        simulated = dict(kernel_cases.on_each_kernel(case, places["simt"], arrays))
+    for kernel, outputs in kernel_cases.on_each_kernel(case, places["cuda"], arrays):
         found.kernels.append(kernel)
         found.counts["calls"] += 1
         what = f"{case} {dtype} by {kernel}"
@@ -148,7 +147,7 @@ class Parity:
 
 
 def main() -> int:
-    import cases
+    import kernel_cases
 
     end, parity = time.monotonic() + SECONDS, Parity()
     workers = max(1, min(8, len(os.sched_getaffinity(0)) // 2))
@@ -158,8 +157,8 @@ def main() -> int:
         parity.add("arrays of CuPy and PyTorch", pool.submit(exchange))
         tasks = [
             (f"{case} {dtype}", pool.submit(compare, number, dtype))
-            for number, case in enumerate(cases.cases())
-            for dtype in cases.ALL[case.op]
+            for number, case in enumerate(kernel_cases.cases())
+            for dtype in kernel_cases.ALL[case.op]
         ]
         late = 0
         for what, future in tasks:
@@ -169,7 +168,7 @@ def main() -> int:
             parity.add(what, future)
     if late:
         parity.total.failures.append(f"{late} of {len(tasks)} cases were not run in {SECONDS} s")
-    parity.write([k for op in cases.ALL for k in cases.kernels(op)])
+    parity.write([k for op in kernel_cases.ALL for k in kernel_cases.kernels(op)])
     print(f"{parity.total.counts['calls']} calls, {len(parity.total.failures)} failures")
     return 1 if parity.total.failures else 0
 
