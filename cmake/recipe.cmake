@@ -49,7 +49,7 @@ set(COMPACT_SOURCES
     cpu/mvn_grad/planes.cpp cpu/mvn_grad/rows.cpp cpu/mvn_grad/side_by_side.cpp
     cpu/normalize/plain.cpp cpu/statistics/plain.cpp)
 
-set(NVCC -O3 --compress-mode=size --threads=2 --expt-relaxed-constexpr)
+set(NVCC -O3 --fmad=false --compress-mode=size --threads=2 --expt-relaxed-constexpr)
 set(NVCC_HOST -fPIC -fvisibility=hidden -Wall -Wextra)
 
 # Its threads outlive whoever unloads the library.
