@@ -28,8 +28,15 @@ def junit(path: Path) -> dict[str, Any]:
         "failed": len(bad),
         "skipped": sum(c.find("skipped") is not None for c in cases),
         "on_cuda": sum(bool(ON_CUDA.search(c.get("name", ""))) for c in cases),
-        "failures": [f"{c.get('classname')}::{c.get('name')}" for c in bad][:SHOWN],
+        "failures": [_failure(c) for c in bad],
     }
+
+
+def _failure(case: ElementTree.Element) -> str:
+    """Its name and the first line of what it says."""
+    found = [e for e in (case.find("failure"), case.find("error")) if e is not None]
+    said = (found[0].get("message") or "").split("\n")[0][:200]
+    return f"{case.get('classname')}::{case.get('name')}: {said}"
 
 
 def text(content: dict[str, Any]) -> str:
@@ -58,7 +65,7 @@ def _suite(found: dict[str, Any]) -> list[str]:
         f"{found['tests']} tests, {found['on_cuda']} of them on cuda, "
         f"{found['failed']} failed, {found['skipped']} skipped"
     )
-    return [counts, *found["failures"]]
+    return [counts, *found["failures"][:SHOWN]]
 
 
 def _parity(found: dict[str, Any]) -> list[str]:

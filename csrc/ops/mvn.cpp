@@ -89,9 +89,9 @@ MvnPlan make_plan(const MvnDesc& desc, const TensorDesc& x, const TensorDesc* sc
     const bool in_group = reduced[d] || !(plan.use_mean || plan.use_variance);
     (in_group ? plan.group_size : plan.groups) *= x.sizes[d];
     if (x.sizes[d] == 1) continue;
-    (in_group ? plan.reduced[plan.reduced_rank++] : plan.kept[plan.kept_rank++]) = MvnAxis{
-        x.sizes[d], x.strides[d], y.strides[d], broadcast_stride(scale, d),
-        broadcast_stride(bias, d)};
+    (in_group ? plan.reduced[plan.reduced_rank++] : plan.kept[plan.kept_rank++]) =
+        MvnAxis{x.sizes[d], x.strides[d], y.strides[d], broadcast_stride(scale, d),
+                broadcast_stride(bias, d)};
   }
   plan.kept_rank = collapse(plan.kept, plan.kept_rank);
   plan.reduced_rank = collapse(plan.reduced, plan.reduced_rank);

@@ -33,10 +33,10 @@ StatisticsPlan make_plan(const StatisticsDesc& desc, const TensorDesc& x, const 
   check_result(desc.op, "M2", m2, desc.dtype, "", sizes);
   for (int d = 0; d < x.rank(); ++d) {
     if (x.sizes[d] == 1) continue;
-    (reduced[d] ? plan.reduced[plan.reduced_rank++] : plan.kept[plan.kept_rank++]) = {
-        x.sizes[d],
-        {x.strides[d], broadcast_stride(&count, d), broadcast_stride(&mean, d),
-         broadcast_stride(&m2, d)}};
+    (reduced[d] ? plan.reduced[plan.reduced_rank++] : plan.kept[plan.kept_rank++]) =
+        StatisticsPlan::Axis{x.sizes[d],
+                             {x.strides[d], broadcast_stride(&count, d), broadcast_stride(&mean, d),
+                              broadcast_stride(&m2, d)}};
   }
   plan.kept_rank = collapse(plan.kept, plan.kept_rank);
   plan.reduced_rank = collapse(plan.reduced, plan.reduced_rank);

@@ -33,6 +33,13 @@ X = data((2, 3, 5, 7), "float32")
 POOLED = (2, 3, 4, 6)
 
 
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    """Where JAX would take a GPU that is there."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
 @contextlib.contextmanager
 def wide(is_on: bool = True) -> Iterator[None]:
     """With types of 64 bits, which JAX does without by default."""

@@ -118,7 +118,8 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
     """Results of at least one byte count as large here, so that those written past the caches run;
     only what needs a newer processor may be idle."""
     needs(level)
-    done = child(RUNS, CUDML_CPU_ISA=level, CUDML_STREAM_BYTES="1")
+    # Two threads: paths may ask for as many rows as keep every thread busy.
+    done = child(RUNS, CUDML_CPU_ISA=level, CUDML_STREAM_BYTES="1", CUDML_NUM_THREADS="2")
     assert done.returncode == 0, done.stderr[-3000:]
     said = dict(reversed(line.split()) for line in done.stdout.splitlines())
     assert list(said) == [case.path for case in CASES]
