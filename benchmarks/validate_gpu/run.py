@@ -130,7 +130,8 @@ def run(step: Step, work: Path) -> Outcome:
     if step.name == "suite":
         outcome.found = summary.junit(extra)
     if status != "passed":
-        outcome.tail = log.read_text(errors="replace").splitlines()[-TAIL:]
+        said = log.read_text(errors="replace").replace(f"{ROOT}/", "")
+        outcome.tail = said.splitlines()[-TAIL:]
         print("\n".join(f"   {line}" for line in outcome.tail))
     print(f"== {step.name}: {status}, {outcome.seconds:.0f} s", flush=True)
     return outcome
