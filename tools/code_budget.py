@@ -40,7 +40,7 @@ REASONS: Mapping[str, str] = json.loads((ROOT / "tools" / "code_reasons.json").r
 
 @dataclass
 class Entry:
-    """One kernel; lists have an entry for each of ARCHITECTURES."""
+    """One kernel; lists have an entry for each of ARCHITECTURES, of those that were compiled."""
 
     name: str
     waits: list[list[int]] = field(default_factory=list)  # loads outstanding at each
@@ -61,10 +61,15 @@ def _item_size(kernel: Kernel) -> int:
     return ITEM[kernel.dtype.lstrip("abfilnotu")] if kernel.dtype != "-" else 4
 
 
+def compiled(archs: list[str]) -> list[str]:
+    """Those whose machine code is read, of those that were compiled."""
+    return [arch for arch in ARCHITECTURES if arch in archs]
+
+
 def entry_of(kernel: Kernel, archs: list[str], codes: Mapping[str, Any], block: int) -> Entry:
     """`codes` has what `machine_code.measured` says of the kernel on each architecture."""
     entry = Entry(kernel.name)
-    for arch in ARCHITECTURES:
+    for arch in compiled(archs):
         code = machine_code.Code(**codes[arch])
         at = archs.index(arch)
         threads = machine_code.resident_threads(
@@ -110,9 +115,9 @@ def load(text: str) -> Codes:
 # --- what it must be
 
 
-def missed(entry: Entry) -> list[str]:
-    """The targets that a kernel misses on sm_90."""
-    at = ARCHITECTURES.index(SHOWN)
+def missed(entry: Entry, archs: list[str] = ARCHITECTURES) -> list[str]:
+    """The targets that a kernel misses on sm_90; `archs` are those of the entry."""
+    at = archs.index(SHOWN)
     found = []
     if entry.on_their_way[at] < BYTES_ON_THEIR_WAY:
         found.append(f"{entry.on_their_way[at] / 1024:.0f} KB on their way")
@@ -122,9 +127,9 @@ def missed(entry: Entry) -> list[str]:
     return found
 
 
-def unexplained(codes: Codes) -> list[str]:
+def unexplained(codes: Codes, archs: list[str] = ARCHITECTURES) -> list[str]:
     """Kernels that miss a target without a reason, and reasons that no kernel needs."""
-    missing = {entry.name: missed(entry) for entry in codes.values()}
+    missing = {entry.name: missed(entry, archs) for entry in codes.values()}
     lines = [
         f"{name}: {', '.join(what)}, and tools/code_reasons.json says nothing of it"
         for name, what in sorted(missing.items())
@@ -134,7 +139,7 @@ def unexplained(codes: Codes) -> list[str]:
     return lines + [f"{f}: a reason, and no kernel misses" for f in sorted(set(REASONS) - needed)]
 
 
-def worse(budget: Codes, now: Codes) -> list[str]:
+def worse(budget: Codes, now: Codes, archs: list[str] = ARCHITECTURES) -> list[str]:
     """What has less on its way, more to do or a narrower access than the budget allows."""
     found = []
     for symbol, entry in now.items():
@@ -142,13 +147,14 @@ def worse(budget: Codes, now: Codes) -> list[str]:
         if not allowed:
             found.append(f"{entry.name} is new")
             continue
-        for i, arch in enumerate(ARCHITECTURES):
+        for i, arch in enumerate(archs):
+            at = ARCHITECTURES.index(arch)  # in the budget
             pairs = [
-                ("bytes on their way", allowed.on_their_way[i], entry.on_their_way[i], False),
-                ("16-byte loads", allowed.wide[i][0], entry.wide[i][0], False),
-                ("16-byte stores", allowed.wide[i][1], entry.wide[i][1], False),
-                ("accesses of local memory", allowed.local[i], entry.local[i], True),
-                ("instructions", allowed.instructions[i] * SLACK, entry.instructions[i], True),
+                ("bytes on their way", allowed.on_their_way[at], entry.on_their_way[i], False),
+                ("16-byte loads", allowed.wide[at][0], entry.wide[i][0], False),
+                ("16-byte stores", allowed.wide[at][1], entry.wide[i][1], False),
+                ("accesses of local memory", allowed.local[at], entry.local[i], True),
+                ("instructions", allowed.instructions[at] * SLACK, entry.instructions[i], True),
             ]
             found += [
                 f"{entry.name}: sm_{arch}: {what} {before:g} -> {after:g}"

@@ -83,6 +83,12 @@ def architectures() -> list[str]:
     ]
 
 
+def checked_architectures() -> list[str]:
+    """Those that the gates look at: the ones that CUDML_CUDA_ARCHS names, or all."""
+    asked = os.environ.get("CUDML_CUDA_ARCHS", "all")
+    return ALL_ARCHITECTURES if asked == "all" else architectures()
+
+
 def code_flags(archs: list[str]) -> list[str]:
     """One cubin for each architecture, and PTX of the lowest for GPUs yet to come."""
     numeric = min((int(re.sub(r"\D", "", arch)) for arch in archs), default=75)

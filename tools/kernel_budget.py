@@ -80,6 +80,23 @@ class Budget:
     architectures: list[str]
     kernels: dict[str, Kernel]  # by mangled name
 
+    def of(self, architectures: list[str]) -> Budget:
+        """The same for some of the architectures, those that it has."""
+        at = [
+            self.architectures.index(arch) for arch in architectures if arch in self.architectures
+        ]
+
+        def column(numbers: list[int]) -> list[int]:
+            return [numbers[i] for i in at] if numbers else []
+
+        kernels = {
+            symbol: Kernel(
+                k.family, k.name, *map(column, (k.registers, k.stack, k.spilled, k.shared))
+            )
+            for symbol, k in self.kernels.items()
+        }
+        return Budget(self.nvcc, [self.architectures[i] for i in at], kernels)
+
 
 def demangled(symbol: str) -> str:
     """The C++ name, through the C++ library that every extension module loads anyway."""

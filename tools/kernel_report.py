@@ -1,6 +1,8 @@
 """The gates that the compiled CUDA kernels pass, without a GPU.
 
-    python tools/kernel_report.py check        compiles all architectures, compares with the budget
+    python tools/kernel_report.py check        compiles all architectures, or with
+                                               CUDML_CUDA_ARCHS=90 this one alone, and compares
+                                               with the budget
     python tools/kernel_report.py write        the same, and rewrites the budget and its table
     python tools/kernel_report.py wheel FILE   the wheel's size
 
@@ -63,10 +65,10 @@ def resources(said: str) -> Resources:
     return found
 
 
-def assemble(nvcc: Path, kept: Path) -> tuple[int, str]:
+def assemble(nvcc: Path, kept: Path, archs: list[str]) -> tuple[int, str]:
     """Assembles for the architectures that no wheel holds; the status and what ptxas says."""
     said = ""
-    for arch in sorted(set(cuda_toolkit.ALL_ARCHITECTURES) - set(cuda_toolkit.WHEEL_ARCHITECTURES)):
+    for arch in sorted(set(archs) - set(cuda_toolkit.WHEEL_ARCHITECTURES)):
         for ptx in kept.glob(f"*.compute_{cuda_toolkit.PTX_OF[arch]}.ptx"):
             words = [nvcc.with_name("ptxas"), f"-arch=sm_{arch}", "-v", "--warning-as-error"]
             words += [ptx, "-o", kept / f"{arch}.cubin"]
@@ -112,7 +114,7 @@ def machine_codes(kept: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def compile_one(command: list[str]) -> int:
+def compile_one(command: list[str], archs: list[str]) -> int:
     """nvcc, strictly; what it says of the kernels goes into a file beside the object."""
     target = Path(command[command.index("-o") + 1])
     target.with_name(target.name + ".json").unlink(missing_ok=True)
@@ -123,7 +125,7 @@ def compile_one(command: list[str]) -> int:
         status, said = done.returncode, done.stdout + done.stderr
         if status == 0:
             shorten(strict)
-            status, more = assemble(Path(command[0]), kept)
+            status, more = assemble(Path(command[0]), kept, archs)
             said += more
         codes = machine_codes(kept) if status == 0 else {}
         rest = [line for line in said.splitlines() if not CHATTER.search(line)]
@@ -156,7 +158,8 @@ def build() -> Path:
     """Compiles the kernels for all architectures and returns the folder with the objects."""
     import native_build  # needs what the compilation of one file does not
 
-    asked = {"CUDML_CUDA": "on", "CUDML_CUDA_ARCHS": "all", "CUDML_KERNEL_REPORT": "1"}
+    asked = {"CUDML_CUDA": "on", "CUDML_KERNEL_REPORT": "1"}
+    os.environ.setdefault("CUDML_CUDA_ARCHS", "all")
     # The compilations run by the interpreter itself, which does not see an environment's packages.
     os.environ.update(asked, NVDISASM=str(machine_code.nvdisasm()))
     return Path(native_build.build("_core", targets=[object_of(s) for s in sources()])).parent
@@ -173,7 +176,7 @@ def reports(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def collect(found: list[tuple[str, dict[str, Any]]], nvcc: str) -> tuple[Budget, list[str]]:
     """All kernels of the library, and what is wrong with their names or places."""
-    archs = list(cuda_toolkit.ALL_ARCHITECTURES)
+    archs = cuda_toolkit.checked_architectures()
     compiled, wrong = Budget(nvcc, archs, {}), []
     for source, report in found:
         family = kernel_budget.family_of(source)
@@ -209,12 +212,13 @@ def codes_of(compiled: Budget, found: list[tuple[str, dict[str, Any]]]) -> code_
 def code_problems(budget: Budget, compiled: Budget, codes: code_budget.Codes) -> list[str]:
     """What the machine code has lost, and what misses its target for no reason given."""
     allowed = code_budget.load(code_budget.BUDGET.read_text())
-    lines = code_budget.worse(allowed, codes) if budget.nvcc == compiled.nvcc else []
+    archs = code_budget.compiled(compiled.architectures)
+    lines = code_budget.worse(allowed, codes, archs) if budget.nvcc == compiled.nvcc else []
     if code_budget.TABLE.read_text() != code_budget.table(allowed):
         lines.append(f"{code_budget.TABLE.relative_to(ROOT)} is not the table of the budget")
     if code_budget.MODEL.read_text() != code_budget.model(allowed):
         lines.append(f"{code_budget.MODEL.relative_to(ROOT)} is not that of the budget")
-    return lines + code_budget.unexplained(codes)
+    return lines + code_budget.unexplained(codes, archs)
 
 
 def forbidden(found: list[tuple[str, dict[str, Any]]]) -> list[str]:
@@ -259,6 +263,8 @@ def report(is_writing: bool) -> int:
     if machine_code.nvdisasm() is None:
         print(f"kernel_report: {machine_code.MISSING}", file=sys.stderr)
         return 2
+    if is_writing:
+        os.environ["CUDML_CUDA_ARCHS"] = "all"
     begin = time.monotonic()
     found = list(reports(build()))
     compiled, wrong = collect(found, toolkit.version)
@@ -271,10 +277,10 @@ def report(is_writing: bool) -> int:
         code_budget.BUDGET.write_text(code_budget.dump(codes))
         code_budget.TABLE.write_text(code_budget.table(codes))
         code_budget.MODEL.write_text(code_budget.model(codes))
-    budget = read_budget()
+    budget = read_budget().of(compiled.architectures)
     grown = kernel_budget.problems(budget, compiled)
     grown = [line for line in grown if line not in wrong]
-    if TABLE.exists() and TABLE.read_text() != kernel_budget.table(budget):
+    if TABLE.exists() and TABLE.read_text() != kernel_budget.table(read_budget()):
         grown.append(f"{TABLE.relative_to(ROOT)} is not the table of the budget")
     slower = code_problems(budget, compiled, codes)
     say("Kernels that break a rule", wrong)
@@ -296,7 +302,7 @@ def wheel(path: Path) -> int:
 
 def main(words: list[str]) -> int:
     if words[:1] == ["compile"]:
-        return compile_one(words[1:])
+        return compile_one(words[2:], words[1].split(","))
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="compile and compare with the budget")

@@ -146,7 +146,8 @@ def nvcc_command(cuda):
         return [cuda.nvcc]
     # The interpreter itself: an environment's name for it must not change the command.
     python = Path(sys.executable).resolve()
-    return [python, ROOT / "tools" / "kernel_report.py", "compile", cuda.nvcc]
+    checked = ",".join(cuda_toolkit.checked_architectures())
+    return [python, ROOT / "tools" / "kernel_report.py", "compile", checked, cuda.nvcc]
 
 
 def whole_core_ninja(folder, flags, link=(), level=()):

@@ -152,6 +152,36 @@ def test_new_and_lost_kernels_fail() -> None:
     assert "is in the budget and no longer compiled" in line
 
 
+@pytest.mark.parametrize(
+    ("asked", "checked"),
+    [
+        ("", ["75", "80", "86", "89", "90", "100", "120"]),
+        ("all", ["75", "80", "86", "89", "90", "100", "120"]),
+        ("90", ["90"]),
+        ("80,90", ["80", "90"]),
+    ],
+)
+def test_what_the_gates_compile(
+    monkeypatch: pytest.MonkeyPatch, asked: str, checked: list[str]
+) -> None:
+    monkeypatch.setenv("CUDML_CUDA_ARCHS", asked)
+    if not asked:
+        monkeypatch.delenv("CUDML_CUDA_ARCHS")
+    assert cuda_toolkit.checked_architectures() == checked
+
+
+def test_a_budget_of_some_architectures() -> None:
+    """The others' numbers are not compared; those of the chosen ones are, each with its own."""
+    row = Kernel("mvn", "mvn_row_kernel", [10, 20, 30], [0, 0, 0], [0, 8, 0], [0, 0, 0])
+    whole = Budget("13.0", ["75", "80", "90"], {"k": row})
+    compiled = Budget("13.0", ["75", "90"], {"k": kernel()})
+    compiled.kernels["k"].registers = [10, 35]
+    (line,) = kernel_budget.problems(whole.of(["75", "90"]), compiled)
+    assert "sm_90 30 -> 35" in line
+    compiled.kernels["k"].registers = [10, 30]
+    assert kernel_budget.problems(whole.of(["75", "90"]), compiled) == []
+
+
 def test_too_many_kernels_fail() -> None:
     many = Budget("13.0", ["75", "90"], {str(i): kernel() for i in range(351)})
     assert kernel_budget.problems(many, many) == [
@@ -236,7 +266,12 @@ def fake_compiler(folder: Path, status: int) -> list[str]:
 
 
 def test_the_compiler_is_listened_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert kernel_report.main(["compile", *fake_compiler(tmp_path, 0)]) == 0
+    assert (
+        kernel_report.main(
+            ["compile", ",".join(cuda_toolkit.ALL_ARCHITECTURES), *fake_compiler(tmp_path, 0)]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.strip() == "and a message"
     left = json.loads((tmp_path / "a.cu.o.json").read_text())
     assert left.pop("seconds") > 0
@@ -247,7 +282,12 @@ def test_the_compiler_is_listened_to(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_compiler_may_fail(tmp_path: Path) -> None:
     stale = tmp_path / "a.cu.o.json"
     stale.write_text("{}")
-    assert kernel_report.main(["compile", *fake_compiler(tmp_path, 3)]) == 3
+    assert (
+        kernel_report.main(
+            ["compile", ",".join(cuda_toolkit.ALL_ARCHITECTURES), *fake_compiler(tmp_path, 3)]
+        )
+        == 3
+    )
     assert not stale.exists()
 
 
@@ -271,7 +311,9 @@ def test_the_real_compiler(tmp_path: Path, line: str, status: int) -> None:
     source.write_text(BAD.replace("%s", line))
     code = cuda_toolkit.code_flags(["90"])
     words = [str(toolkit.nvcc), *code, "-c", str(source), "-o", str(target)]
-    assert (kernel_report.main(["compile", *words]) != 0) == bool(status)
+    assert (
+        kernel_report.main(["compile", ",".join(cuda_toolkit.ALL_ARCHITECTURES), *words]) != 0
+    ) == bool(status)
     if status:
         return
     left = json.loads((tmp_path / "bad.cu.o.json").read_text())

@@ -125,6 +125,18 @@ def test_what_gets_worse_is_said(changes: dict[str, object], said: str) -> None:
     assert code_budget.worse({}, budget) == ["mvn_warp_kernel<float> is new"]
 
 
+def test_one_architecture_is_held_against_its_own_column() -> None:
+    """Where sm_90 alone was compiled, an entry has one number, and the budget three."""
+    assert code_budget.compiled(["75", "90"]) == ["90"]
+    budget = {"f": entry(instructions=[20.0, 12.0, 5.0])}
+    same, more = ({"f": entry(instructions=[n])} for n in (12.0, 13.0))
+    assert code_budget.worse(budget, same, ["90"]) == []
+    (line,) = code_budget.worse(budget, more, ["90"])
+    assert line == "mvn_warp_kernel<float>: sm_90: instructions 12.6 -> 13"
+    slow = entry(instructions=[12.0], on_their_way=[1024])
+    assert code_budget.missed(slow, ["90"]) == ["1 KB on their way"]
+
+
 def test_a_missed_target_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = {"f": entry(on_their_way=[64 << 10, 30 << 10, 64 << 10], instructions=[12, 17, 12])}
     monkeypatch.setattr(code_budget, "REASONS", {})
