@@ -292,7 +292,8 @@ def test_a_library_without_the_element_type(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    "changes", [{"flags": READ_ONLY}, {"shape": (1,), "strides": (1,)}, {"strides": None}]
+    "changes",
+    [{"flags": READ_ONLY}, {"shape": (1,), "strides": (1,)}, {"strides": None}, {"code": 0}],
 )
 def test_libraries_that_allocate_something_else(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]

@@ -101,6 +101,11 @@ def check_counts(x: Exporter, y: np.ndarray, call: Callable[[], Any]) -> None:
 no_memory = ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value
 GOOD: dict[str, Any] = {
     "null strides are packed": {"strides": None},
+    "numbers behind the last dimension": {
+        "ndim": 4,
+        "shape": (*X.shape, 5),
+        "strides": (105, 35, 7, 1, -7),
+    },
     "an offset in bytes": {"byte_offset": 64},
     # As large as the address allows: where Python is not position-independent, heaps begin low.
     "a large offset": lambda base: {"byte_offset": min(2**40, base.ctypes.data // 2)},

@@ -93,6 +93,7 @@ REFUSED: list[tuple[Kind, str, dict[str, Any]]] = [
     (BufferError, "shape", {"shape": (2, 2**70, 5, 7)}),
     (ValueError, "DimensionCount is 0", {"shape": (), "strides": None}),
     (ValueError, "DimensionCount is 9", {"shape": (1,) * 9, "strides": (4,) * 9}),
+    (ValueError, "DimensionCount is 9", {"shape": (*[1] * 8, 2**70), "strides": None}),
     (ValueError, "DimensionCount is 70000", {"shape": (1,) * 70000, "strides": None}),
     (ValueError, "Sizes", {"shape": (2**40, 2**40, 2, 2), "strides": None}),
     (BufferError, "3 strides", {"strides": BYTES[:3]}),

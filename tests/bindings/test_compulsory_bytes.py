@@ -49,6 +49,7 @@ def test_compulsory_bytes_of_training() -> None:
         ("padding_grad", (grad, *pads), {"mode": "edge"}, (4 * 8 * 12 + size) * 4),
         ("padding_grad", (np.broadcast_to(grad[:1], grad.shape), *pads), {"mode": "edge"},
          (8 * 12 + size) * 4),
+        ("padding_grad", (np.zeros((0, 4), np.float32), (0, 3), 0, (0, 1)), {"mode": "edge"}, 0),
         ("max_pooling_grad", (np.zeros((2, 3, 6, 8), np.float32), windows, 2), {},
          (2 * 288 + 210) * 4),
         ("lp_pooling_grad", (np.zeros((2, 3, 6, 8), np.float32), windows, windows, 2), {},

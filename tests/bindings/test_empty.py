@@ -97,6 +97,7 @@ def of_training(n: int, dtype: str) -> list[Case]:
          {"mode": "edge"}, x.shape),
         ("max_unpooling", (y, zeros(*y.shape, dtype="uint32"), x.shape), {}, x.shape),
         ("normalize", (x, one, one), {}, x.shape),
+        ("normalize", (zeros(3, n, dtype=dtype), *[zeros(3, 1, dtype=dtype)] * 2), {}, (3, n)),
     ]  # fmt: skip
 
 
@@ -119,6 +120,15 @@ def test_nothing_is_written(dtype: str) -> None:
         out = np.ndarray(shape, around.dtype, around, 32 * around.itemsize)
         y = getattr(cudml, op)(*args, **how, out=out)
         assert (y is out or out in y) and (around == 7).all(), (op, how)
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-TEN-4")
+def test_explained_as_nothing_to_compute() -> None:
+    every = [*cases(0, 2, "float32"), *elsewhere("float32"), *of_training(0, "float32")]
+    for op, args, how, _ in every:
+        e = cudml.explain(op, *args, **how)
+        assert "nothing to compute" in e.reason and e.workspace_bytes == 0, (op, how, e)
 
 
 @pytest.mark.core

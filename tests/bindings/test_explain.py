@@ -186,6 +186,9 @@ def test_what_the_call_would_refuse() -> None:
         cudml.explain("padding", x, 1, 1, colour=3)
     with refused(TypeError, "max_pooling: InputTensor (x) is list", "shape and dtype"):
         cudml.explain("max_pooling", [1], 2)
+    nine = types.SimpleNamespace(shape=(*[1] * 8, 2**70), dtype="float32")
+    with refused(ValueError, "padding: InputTensor.DimensionCount is 9"):
+        cudml.explain("padding", nine, 1, 1)
     with refused(TypeError, "max_pooling: InputTensor.DataType (x) is bool"):
         cudml.explain("max_pooling", types.SimpleNamespace(shape=(1, 1, 4), dtype=bool), 2)
 

@@ -39,24 +39,36 @@ from path_calls import (
 from path_cases import CASES
 from tests.cpu.test_isa import LEVELS, needs
 
-POISON, MOST = 0xA5, 3000
+POISON, MOST, GAP = 0xA5, 3000, 5
 LONGER = (0, 1)  # elements more in a row
 GROWING = (
     *("max_pooling", "average_pooling", "lp_pooling", "padding"),
     *("mean_variance_normalization", "normalize", "normalization_statistics"),
 )
+IN_PLACE = ("mean_variance_normalization", "normalize")
+
+
+def shifted_grad(shape: tuple[int, ...], axes: Any, bias: tuple[int, ...]) -> Call:
+    """The gradient of a normalization that has a bias alone, which its activation reads."""
+    shapes = {"x": shape, "grad": shape, "bias": bias}
+    return Call("mean_variance_normalization_grad", shapes, {"axes": axes, "activation": "tanh"})
+
+
 # Rows, columns, planes and lanes of more than one of whatever they are gone through in.
 LONG = [
     mvn((2, 20011), 1, affine=(1, 20011)),
     mvn((20011, 3), 0),
+    mvn((301, 3), 0, dtype="float64"),
     mvn((3, 5, 4003), (0, 2), affine=(1, 5, 1)),
     mvn((5, 4003, 2), 1, affine=(1, 4003, 1)),
     mvn_grad((2, 3, 9001), (0, 2), (1, 3, 1)),
     mvn_grad((2, 9001), 1, (1, 9001)),
     mvn_grad((9001, 3), 0, (1, 3)),
+    mvn_grad((2, 3, 9001), (0, 2), (1, 3, 1), activation="tanh"),
+    shifted_grad((300, 24), 0, (300, 1)),
     statistics((3, 5, 4003), (0, 2)),
     statistics((9001, 5), 0),
-    given((3, 2, 17011), (1, 2, 1), (1, 2, 1), affine=(3, 1, 17011)),
+    given((2, 3, 17011), (1, 3, 1), (1, 3, 1), affine=(2, 1, 17011)),
     given((4, 5003), (1, 5003), (1, 5003)),
     pool((1, 2, 3, 9001), (3, 3), (1, 2)),
     pool((1, 300, 5, 9), (2, 2), 2, order=LAST),
@@ -64,6 +76,8 @@ LONG = [
     max_pool((1, 300, 5, 9), (3, 3), 2, order=LAST),
     winners((1, 2, 3, 9001), (2, 3), (1, 2)),
     winners((1, 300, 5, 9), (2, 2), 2, order=LAST),
+    winners((1, 512, 5, 6), (5, 6), order=LAST),
+    max_grad((1, 2, 1, 20011), (1, 3), (1, 9)),
     max_grad((1, 1, 3, 9001), (2, 3), (1, 2)),
     max_grad((1, 2, 150, 151), (11, 13), (5, 7)),
     max_grad((1, 300, 5, 9), (3, 3), 2, order=LAST),
@@ -109,6 +123,15 @@ def calls() -> Iterator[Call]:
     yield from LONG
 
 
+def spaced(a: np.ndarray) -> np.ndarray:
+    """The same with other elements between the rows that memory holds."""
+    order = np.argsort([-s for s in a.strides], kind="stable")
+    rows = a.transpose(order)
+    wide = np.full((*rows.shape[:-1], rows.shape[-1] + GAP), 3, a.dtype)[..., :-GAP]
+    wide[...] = rows
+    return wide.transpose(np.argsort(order))
+
+
 def parts(result: Any) -> list[np.ndarray]:
     return [y for y in (result if isinstance(result, tuple) else (result,)) if y is not None]
 
@@ -123,18 +146,21 @@ class Rooms:
 
     def placed(self, name: str, like: np.ndarray, at: str) -> Any:
         if name not in self.rooms:
-            self.rooms[name] = self.pages.Room(128)
+            self.rooms[name] = self.pages.Room(192)
         room = self.rooms[name]
         steps = tuple(s // like.itemsize for s in like.strides)
         return room.place(self.pages.Layout(like.shape, steps, at), like.dtype)
 
-    def check(self, call: Call, at: str) -> None:
-        """The call's bits are those of its arrays in common memory, and nothing else is written."""
-        arrays, placed = call.made(), {}
+    def check(self, call: Call, arrays: dict[str, Any], at: str) -> None:
+        """The call's bits are those of its arrays in common memory by one thread, and nothing else
+        is written."""
+        placed = {}
         for name, array in arrays.items():
             placed[name] = self.placed(name, array, at).view
             placed[name][...] = array
+        cudml.set_num_threads(1)
         plain = getattr(cudml, call.op)(**with_arrays(call.arguments, arrays))
+        cudml.set_num_threads(2)
         outs = [self.placed(f"out{i}", y, at) for i, y in enumerate(parts(plain))]
         for out in outs:
             out.poison(POISON)
@@ -147,6 +173,9 @@ class Rooms:
             assert not o.damage(POISON)
         if not isinstance(plain, tuple):
             self.check_gaps(call, plain, arrays)
+        if call.op in IN_PLACE:
+            getattr(cudml, call.op)(**with_arrays(call.arguments, placed), out=placed["x"])
+            assert placed["x"].tobytes() == plain.tobytes()
 
     def check_gaps(self, call: Call, plain: np.ndarray, arrays: dict[str, Any]) -> None:
         """Every second element of memory is written, which may take another path."""
@@ -168,7 +197,8 @@ def run_calls(bytes_streamed: str) -> None:
         run(CPU, call.op, arguments, arrays, bounds.expected(call.op, **arguments))
         os.environ["CUDML_STREAM_BYTES"] = bytes_streamed
         for at in ("end", "start"):
-            rooms.check(call, at)
+            rooms.check(call, arrays, at)
+        rooms.check(call, {name: spaced(a) for name, a in arrays.items()}, "end")
 
 
 @pytest.mark.bug("MEM-08")

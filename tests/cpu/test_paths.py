@@ -26,6 +26,7 @@ from path_calls import (
     max_pool,
     mvn,
     pad,
+    pad_grad,
     pool,
     same,
     winners,
@@ -146,6 +147,7 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
         ("pool_grad/max_pairs", max_grad((2, 64, 56, 56), 2, 2)),
         ("pool_grad/average_rows", average_grad((2, 64, 58, 58), 3, 1)),
         ("pad/packed", pad((1, 3, 224, 224), (0, 0, 3, 3), (0, 0, 3, 3), mode="reflection")),
+        ("pad_grad/pieces", pad_grad((1, 3), (2000, 0), (3000, 0))),  # folded along the first axis
         (
             "pad/packed",
             pad((2, 64, 24, 24), (0, 0, 1, 1), (0, 0, 1, 1), "float16", mode="constant"),
@@ -157,6 +159,13 @@ def test_usual_calls(path: str, call: Call) -> None:
     paths are named as their files (`test_the_register`)."""
     e = call.explained()
     assert e.kernel == path or lacks_processor(e, path), e
+
+
+def test_pieces_near_each_other_are_rows() -> None:
+    """Of one size, by what lies between them in memory: less than themselves, or as much."""
+    for gap, path in ((1, "mvn/rows"), (23, "mvn/rows"), (24, "mvn/tiles")):
+        x = np.zeros((9, 5, 24 + gap), np.float32)[..., :24]
+        assert cudml.explain("mean_variance_normalization", x, axes=(1, 2)).kernel == path
 
 
 def test_forced_paths(monkeypatch: pytest.MonkeyPatch) -> None:

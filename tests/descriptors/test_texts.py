@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cudml import directml
 from descriptor_cases import CASES
 from directml_support import operator
 
@@ -66,6 +67,11 @@ DIRECTML: dict[str, tuple[str, dict[str, Any]]] = {
     "MeanVarianceNormalization1": (
         f"mean-variance normalization over axes {{3}}: use_mean true, use_variance false, {ENDING}",
         {"NormalizeVariance": False},
+    ),
+    "MeanVarianceNormalization": (
+        f"mean-variance normalization over axes {{2,3}}: {BOTH}epsilon 9.99999975e-06, "
+        "activation leaky_relu(0.5, 0)",
+        {"FusedActivation": directml.ActivationLeakyReluOperatorDesc(Alpha=0.5)},
     ),
     "MaxUnpooling": ("max unpooling: output_sizes {1,2,4,8}", {}),
     "BatchNormalization": (f"normalization with given statistics: {ENDING}", {}),

@@ -284,12 +284,17 @@ def test_devices() -> None:
     for device in ("gpu", "cuda:", "cuda:x", "cuda:-1", "CPU", "", "cuda:99999999"):
         with refused(ValueError, f'MAX_POOLING: device is "{device}"; it must be "cpu", "cuda"'):
             built.compile(device)
+    for device in ("cpu\0", "cpu\0:0", "cp\nu"):
+        with refused(ValueError, f'device is {device!r}; it must be "cpu", "cuda"'):
+            built.compile(device)
     for device in (0, None, b"cpu"):
         with refused(TypeError, "MAX_POOLING: device is", "it must be a string"):
             built.compile(device)  # type: ignore[arg-type]
     for device in ("cuda", "cuda:1") if backends.why_no_cuda() else ():
-        with refused(cudml.CudaError, f'MAX_POOLING: device is "{device}"; this'):
+        with refused(cudml.CudaError, f'MAX_POOLING: device is "{device}"; this') as error:
             built.compile(device)
+        said = (error.value.code, error.value.name, error.value.call)
+        assert all(what is None or what for what in said)  # what is not known is None
 
 
 def test_fused_activations_run() -> None:

@@ -197,6 +197,13 @@ def test_no_overflow_on_the_way(dtype: str) -> None:
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("value", [0.0, -1e-3, 1e-3, -0.1, 0.1, -1.0, 1.0])
+def test_softplus_to_two_units_in_the_last_place(value: float) -> None:
+    want = math.log1p(math.exp(np.float32(value)))
+    assert abs(act("softplus", [value]).item() - want) <= 2 * np.spacing(np.float32(want))
+
+
+@pytest.mark.small
 @pytest.mark.decision("D-ACT-6")
 @pytest.mark.parametrize("name", ["elu", "celu", "scaled_elu", "tanh", "softsign"])
 def test_small_arguments_keep_their_digits(name: str) -> None:

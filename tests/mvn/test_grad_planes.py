@@ -112,6 +112,17 @@ def test_groups_far_from_where_their_mean_is_guessed(kind: str, dtype: str) -> N
         check(OP, axes=axes, activation="relu", layouts=FLAT, backend=CPU, **given)
 
 
+@pytest.mark.decision("D-MVN-4")
+def test_small_numbers_far_from_where_their_mean_is_guessed() -> None:
+    """The guess is 1 where the standard deviation is 0.03: far off, though not by much."""
+    given, axes = made("instance", 40000, "float32")
+    x = given["x"] * np.float32(1e-3)
+    for k in range(8):
+        x[..., 5000 * k : 5000 * k + 4] = 1
+    given["x"] = x
+    check(OP, axes=axes, layouts=FLAT, backend=CPU, out=False, **given)
+
+
 @pytest.mark.decision("D-GRAD-2", "D-MVN-21")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_where_exponents_end(dtype: str) -> None:

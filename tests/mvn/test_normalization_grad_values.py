@@ -115,6 +115,21 @@ def test_parameters_of_zero_and_below(parameters: Any) -> None:
 
 
 @pytest.mark.small
+@pytest.mark.decision("D-GRAD-12")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("activation", "ends"), [
+    ("relu", [0]), (("thresholded_relu", {"alpha": 2}), [2]),
+    (("hard_sigmoid", {"alpha": 0.5, "beta": 0.5}), [-1, 1]),
+    (("shrink", {"threshold": 2}), [-2, 2]), (("hard_swish", {"alpha": 0.25, "beta": 0.5}), [-2]),
+], ids=str)  # fmt: skip
+def test_the_ends_of_what_blocks(activation: Any, ends: list[float], dtype: str) -> None:
+    """Where a comparison just makes the slope 0 even an infinite gradient leaves +0."""
+    x = np.resize(np.array(ends, dtype_of(dtype)), 40)
+    dx = gradient(x, np.full(40, inf, x.dtype), activation=activation, **NEITHER)[0]
+    assert dx.tobytes() == bytes(dx.nbytes)
+
+
+@pytest.mark.small
 @pytest.mark.decision("D-GRAD-18", "D-MVN-4")
 @pytest.mark.parametrize("ratio", [10, 1e3, 1e5])
 @pytest.mark.parametrize("length", [7, 300, 5000])

@@ -115,6 +115,11 @@ def test_long_sums_do_not_stall() -> None:
     tenths = np.full((1, 1, 1024, 1024), 0.1, np.float32)
     exact = math.fsum(tenths.ravel().tolist()) / tenths.size
     assert abs(cudml.average_pooling(tenths, 1024).item() - exact) <= 4116 * 2.0**-24 * exact
+    rows = np.ones((1, 1, 2**15, 6), np.float32)  # windows that overlap
+    rows[:, :, 0] = 2**24
+    mean = (2**24 + 2**15 - 1) / 2**15
+    result = cudml.average_pooling(rows, (2**15, 2))
+    assert np.all(np.abs(result - mean) <= 4116 * 2.0**-24 * mean)
     narrow = tenths.reshape(1, 1, 2**19, 2)
     result = cudml.average_pooling(narrow, (2**19, 1))
     assert np.all(np.abs(result - exact) <= 4116 * 2.0**-24 * exact)

@@ -36,6 +36,17 @@ def test_index_does_not_depend_on_the_layout(rank: int) -> None:
     assert np.array_equal(x.ravel()[index], y)
 
 
+@pytest.mark.small
+@pytest.mark.decision("D-MAX-2")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("window", [(2, 2), (3, 2), (3, 3)])
+def test_zeros_of_both_signs_are_equals(window: tuple[int, int], dtype: str) -> None:
+    """Every element of the first of two rows is a negative zero."""
+    x = np.zeros((2, 3, 8, 66), dtype_of(dtype))
+    x[:, :, ::2] = -0.0
+    check("max_pooling", x, window, 2, return_indices=True)
+
+
 @pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-MAX-2")
