@@ -203,3 +203,26 @@ def test_views_that_are_negated_in_passing() -> None:
     assert given.is_neg()
     want = cudml.max_pooling(given.resolve_neg().numpy(), 2)
     assert ts.equal(ct.max_pooling(given, 2), want)
+
+
+@pytest.mark.parametrize("name", [*ts.forward(), *ts.backward()])
+def test_negated_views_that_lie_as_others(name: str) -> None:
+    """`cudml` refuses each, and the operators take them."""
+    case = {**ts.forward(), **ts.backward()}[name]
+    given = case.tensors()
+    results = ts.listed(case.on(*given.values()))
+    for key in given:
+        if given[key].is_floating_point():
+            tensors = {**given, key: torch._neg_view(given[key].neg())}
+            for got, want in zip(ts.listed(case.on(*tensors.values())), results, strict=True):
+                assert ts.equal(got, want)
+
+
+def test_nothing_in_the_place_of_a_tensor() -> None:
+    for call in (ct.max_pooling, ct.average_pooling, ct.lp_pooling):
+        with refused(TypeError, "x is a NoneType; it must be a torch.Tensor"):
+            call(None, 2)
+    with refused(TypeError, "x is a NoneType; it must be a torch.Tensor"):
+        ct.normalize(None, None, None)
+    with refused(TypeError, "(grad) is NoneType; it must be an array"):
+        ct.max_pooling_grad(x(asks=False), None, 2)

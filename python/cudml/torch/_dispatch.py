@@ -12,7 +12,10 @@ from torch.autograd import forward_ad
 from cudml.torch._kernels import KERNELS, detached
 from cudml.torch._schemas import SCHEMAS
 
-_EXACT = (Tensor, torch.nn.Parameter)  # a subclass may mean something else by a call
+_Parameter = torch.nn.Parameter
+_EXACT = (Tensor, _Parameter)  # a subclass may mean something else by a call
+_is_dynamo: Callable[[], bool] = torch.compiler.is_dynamo_compiling
+_is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 _is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _trace: Callable[[], Any] = torch._C._get_tracing_state
@@ -20,6 +23,7 @@ _excluded: Callable[[Any], bool] = torch._C._dispatch_tls_is_dispatch_key_exclud
 # What `is_grads_batched` goes back with: a Tensor by its type, without memory of its own.
 _is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
 _FRONT = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
+_levels = vars(forward_ad)
 _operators: dict[str, Any] = {}
 recorded: dict[str, Callable[..., Any]] = {}  # calls of which autograd keeps a gradient
 transformed: dict[str, Callable[..., Any]] = {}  # calls inside of a transformation of torch.func
@@ -39,7 +43,7 @@ def registered(name: str) -> Callable[..., Any]:
 
 def _has_level() -> bool:
     """Whether tensors may have tangents, as they may where PyTorch has no such number."""
-    return getattr(forward_ad, "_current_level", 0) >= 0
+    return _levels.get("_current_level", 0) >= 0
 
 
 def is_traced() -> bool:
@@ -66,6 +70,24 @@ def is_plain(*tensors: Any, may_record: bool = False) -> bool:
         if not (t.is_cpu or t.is_cuda) or t.is_neg():
             return False
     return not _has_level()
+
+
+def is_own(*tensors: Any) -> bool:
+    """Whether a call on these may be `cudml`'s own, which refuses by BufferError what `is_plain`
+    sees and this does not: memory that it cannot read.
+
+    It has the fewest questions to PyTorch, each of which takes some 0.1 us.
+    """
+    if _is_dynamo() or _modes() or _trace() is not None or _is_transformed():
+        return False
+    for t in tensors:
+        if type(t) is not Tensor and type(t) is not _Parameter:
+            if t is None and tensors[0] is not None:
+                continue
+            return False
+        if t.requires_grad and _is_grad_enabled():
+            return False
+    return _levels.get("_current_level", 0) < 0
 
 
 def call(name: str, *arguments: Any) -> Any:

@@ -13,7 +13,7 @@ from cudml._typing import ActivationLike, Axes, GradientName, Number
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._autograd import FORMULAS
-from cudml.torch._dispatch import call, check_tensors, is_plain, recorded
+from cudml.torch._dispatch import call, check_tensors, is_own, is_plain, recorded
 from cudml.torch._recorded import WITH_STATISTICS
 from cudml.torch._results import count_of, keep_order, keeps_order, row_major
 
@@ -76,28 +76,24 @@ def mean_variance_normalization(
     [[0.0, 0.0, 1.0, 1.0]]
     """
     op = "mean_variance_normalization"
-    if is_plain(x, scale, bias):
-        out = None if keeps_order(x) else torch.empty_like(x)
-        extra: dict[str, Any] = {"out": out}
-        if return_statistics:
-            extra = {
-                "out": None if out is None else (out, None, None),
-                "return_statistics": return_statistics,
-            }
-        result = cudml.mean_variance_normalization(
-            x,
-            scale,
-            bias,
-            axes=axes,
-            use_mean=use_mean,
-            use_variance=use_variance,
-            epsilon=epsilon,
-            activation=activation,
-            **extra,
-        )
-        if not return_statistics:
-            return result
-        return row_major(*result)
+    if is_own(x, scale, bias):
+        try:
+            out: Any = None if keeps_order(x) else torch.empty_like(x)
+            result: Any = cudml.mean_variance_normalization(  # type: ignore[call-overload, misc]
+                x,
+                scale,
+                bias,
+                axes=axes,
+                use_mean=use_mean,
+                use_variance=use_variance,
+                epsilon=epsilon,
+                activation=activation,
+                return_statistics=return_statistics,
+                out=(out, None, None) if return_statistics and out is not None else out,
+            )
+            return row_major(*result) if return_statistics else result
+        except BufferError:  # the operator can, or says which device
+            pass
     check_tensors(op, "scale", "bias", x=x, scale=scale, bias=bias)
     flags = (flag(op, "UseMean", use_mean), flag(op, "UseVariance", use_variance))
     over = axes_of(op, axes, x.dim())
@@ -174,24 +170,27 @@ def mean_variance_normalization_grad(
     (tensor([ 0.7500, -0.2500, -0.2500, -0.2500]), None, None)
     """
     op = "mean_variance_normalization_grad"
+    if is_own(x, grad, scale, bias, mean, variance):
+        try:
+            is_kept = keep_order(x, scale, bias)
+            return cudml.mean_variance_normalization_grad(
+                x,
+                grad,
+                scale,
+                bias,
+                axes=axes,
+                use_mean=use_mean,
+                use_variance=use_variance,
+                epsilon=epsilon,
+                activation=activation,
+                mean=mean,
+                variance=variance,
+                outputs=outputs,
+                out=None if is_kept else allocated(op, (x, scale, bias), outputs),
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     tensors = (x, grad, scale, bias, mean, variance)
-    if is_plain(*tensors):
-        out = None if keep_order(x, scale, bias) else allocated(op, (x, scale, bias), outputs)
-        return cudml.mean_variance_normalization_grad(
-            x,
-            grad,
-            scale,
-            bias,
-            axes=axes,
-            use_mean=use_mean,
-            use_variance=use_variance,
-            epsilon=epsilon,
-            activation=activation,
-            mean=mean,
-            variance=variance,
-            outputs=outputs,
-            out=out,
-        )
     given = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
     check_tensors(op, *given, x=x, grad=grad, **given)
     mask, has_own = chosen(op, outputs), mean is None and variance is None

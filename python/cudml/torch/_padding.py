@@ -12,7 +12,7 @@ from torch import Tensor
 import cudml
 from cudml._typing import Geometry, Mode, ModeName, Number
 from cudml.torch._arguments import is_list, real, shape, wholes
-from cudml.torch._dispatch import call, check_tensors, is_plain
+from cudml.torch._dispatch import call, check_tensors, is_own
 from cudml.torch._results import keeps_order
 
 _MODES = get_args(ModeName)
@@ -39,8 +39,11 @@ def padding(
     [3.0, 1.0, 1.0]
     """
     number = _scalar(value)
-    if is_plain(x) and keeps_order(x):
-        return cudml.padding(x, start_padding, end_padding, mode=mode, value=number)
+    if is_own(x) and keeps_order(x):
+        try:
+            return cudml.padding(x, start_padding, end_padding, mode=mode, value=number)
+        except BufferError:  # the operator can, or says which device
+            pass
     op = "padding"
     check_tensors(op, x=x)
     start = wholes(op, "StartPadding", start_padding, x.dim(), 0)
@@ -110,8 +113,11 @@ def padding_grad(
     >>> cudml.torch.padding_grad(torch.ones(5), (3,), 2, 0, mode="edge").tolist()
     [3.0, 1.0, 1.0]
     """
-    if is_plain(grad) and keeps_order(grad):
-        return cudml.padding_grad(grad, input_sizes, start_padding, end_padding, mode=mode)
+    if is_own(grad) and keeps_order(grad):
+        try:
+            return cudml.padding_grad(grad, input_sizes, start_padding, end_padding, mode=mode)
+        except BufferError:  # the operator can, or says which device
+            pass
     op = "padding_grad"
     check_tensors(op, grad=grad)
     sizes = shape(op, "OutputGradientTensor.Sizes", input_sizes, grad.dim())
@@ -131,8 +137,11 @@ def max_unpooling(x: Tensor, indices: Tensor, output_sizes: Sequence[SupportsInd
     >>> cudml.torch.max_unpooling(x, indices, (1, 1, 4)).tolist()
     [[[0.0, 7.0, 0.0, 6.0]]]
     """
-    if is_plain(x, indices) and keeps_order(x):
-        return cudml.max_unpooling(x, indices, output_sizes)
+    if is_own(x, indices) and keeps_order(x):
+        try:
+            return cudml.max_unpooling(x, indices, output_sizes)
+        except BufferError:  # the operator can, or says which device
+            pass
     op = "max_unpooling"
     check_tensors(op, x=x, indices=indices)
     sizes = shape(op, "OutputTensor.Sizes", output_sizes, x.dim())

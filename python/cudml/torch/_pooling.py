@@ -10,7 +10,7 @@ from torch import Tensor
 import cudml
 from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
 from cudml.torch._arguments import Windows, flag, shape, whole
-from cudml.torch._dispatch import call, check_tensors, is_plain
+from cudml.torch._dispatch import call, check_tensors, is_own
 from cudml.torch._results import keeps_order
 
 _INDEX_TYPES = ("uint32", "uint64", "int64")
@@ -70,10 +70,23 @@ def max_pooling(
     >>> indices.tolist(), x.grad.tolist()
     ([[[1, 2]]], [[[0.0, 1.0, 1.0, 0.0]]])
     """
+    if is_own(x) and keeps_order(x):
+        try:
+            return cudml.max_pooling(  # type: ignore[call-overload, misc]
+                x,
+                window_size,
+                strides,
+                start_padding,
+                end_padding,
+                dilations,
+                return_indices=return_indices,
+                index_dtype=index_dtype,
+                output_sizes=output_sizes,
+                axes=axes,
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     geometry = (window_size, strides, start_padding, end_padding, dilations)
-    if is_plain(x) and keeps_order(x):
-        options: dict[str, Any] = {"return_indices": return_indices, "index_dtype": index_dtype}
-        return cudml.max_pooling(x, *geometry, **options, output_sizes=output_sizes, axes=axes)
     op = "max_pooling"
     check_tensors(op, x=x)
     windows = Windows.of(op, x.dim(), axes, *geometry)
@@ -120,9 +133,14 @@ def max_pooling_grad(
     >>> cudml.torch.max_pooling_grad(x, grad, 2, 2).tolist()
     [[[0.0, 5.0, 7.0, 0.0]]]
     """
+    if is_own(x, grad) and keeps_order(x):
+        try:
+            return cudml.max_pooling_grad(
+                x, grad, window_size, strides, start_padding, end_padding, dilations, axes=axes
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     geometry = (window_size, strides, start_padding, end_padding, dilations)
-    if is_plain(x, grad) and keeps_order(x):
-        return cudml.max_pooling_grad(x, grad, *geometry, axes=axes)
     op = "max_pooling_grad"
     check_tensors(op, x=x, grad=grad)
     windows = Windows.of(op, x.dim(), axes, *geometry)
@@ -159,10 +177,22 @@ def average_pooling(
     >>> x.grad.tolist()
     [[[0.5, 1.0, 1.0, 0.5]]]
     """
+    if is_own(x) and keeps_order(x):
+        try:
+            return cudml.average_pooling(
+                x,
+                window_size,
+                strides,
+                start_padding,
+                end_padding,
+                dilations,
+                include_padding=include_padding,
+                output_sizes=output_sizes,
+                axes=axes,
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     geometry = (window_size, strides, start_padding, end_padding, dilations)
-    options = {"output_sizes": output_sizes, "axes": axes}
-    if is_plain(x) and keeps_order(x):
-        return cudml.average_pooling(x, *geometry, include_padding=include_padding, **options)  # type: ignore[arg-type]
     op = "average_pooling"
     check_tensors(op, x=x)
     windows = Windows.of(op, x.dim(), axes, *geometry)
@@ -190,10 +220,22 @@ def average_pooling_grad(
     >>> cudml.torch.average_pooling_grad(torch.ones(1, 1, 3), (1, 1, 4), 2).tolist()
     [[[0.5, 1.0, 1.0, 0.5]]]
     """
+    if is_own(grad) and keeps_order(grad):
+        try:
+            return cudml.average_pooling_grad(
+                grad,
+                input_sizes,
+                window_size,
+                strides,
+                start_padding,
+                end_padding,
+                dilations,
+                include_padding=include_padding,
+                axes=axes,
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     geometry = (window_size, strides, start_padding, end_padding, dilations)
-    if is_plain(grad) and keeps_order(grad):
-        options = {"include_padding": include_padding, "axes": axes}
-        return cudml.average_pooling_grad(grad, input_sizes, *geometry, **options)  # type: ignore[arg-type]
     op = "average_pooling_grad"
     check_tensors(op, grad=grad)
     input_sizes = shape(op, "OutputGradientTensor.Sizes", input_sizes, grad.dim())
@@ -226,9 +268,22 @@ def lp_pooling(
     >>> x.grad.tolist()
     [[[6.0, -16.0, 0.0]]]
     """
+    if is_own(x) and keeps_order(x):
+        try:
+            return cudml.lp_pooling(
+                x,
+                window_size,
+                strides,
+                start_padding,
+                end_padding,
+                dilations,
+                p=p,
+                output_sizes=output_sizes,
+                axes=axes,
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     geometry = (window_size, strides, start_padding, end_padding, dilations)
-    if is_plain(x) and keeps_order(x):
-        return cudml.lp_pooling(x, *geometry, p=p, output_sizes=output_sizes, axes=axes)
     op = "lp_pooling"
     check_tensors(op, x=x)
     windows = Windows.of(op, x.dim(), axes, *geometry)
@@ -257,9 +312,14 @@ def lp_pooling_grad(
     >>> cudml.torch.lp_pooling_grad(x, y, grad, 2).tolist()
     [[[6.0, -8.0]]]
     """
+    if is_own(x, y, grad) and keeps_order(x):
+        try:
+            return cudml.lp_pooling_grad(
+                x, y, grad, window_size, strides, start_padding, end_padding, dilations, p=p
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     geometry = (window_size, strides, start_padding, end_padding, dilations)
-    if is_plain(x, y, grad) and keeps_order(x):
-        return cudml.lp_pooling_grad(x, y, grad, *geometry, p=p)
     op = "lp_pooling_grad"
     check_tensors(op, x=x, y=y, grad=grad)
     if not 3 <= x.dim() <= 5:  # there is no `axes` to name others by

@@ -12,7 +12,7 @@ import cudml
 from cudml._typing import ActivationLike, Axes, GradientName, Number, WideDtype
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
-from cudml.torch._dispatch import call, check_tensors, is_plain
+from cudml.torch._dispatch import call, check_tensors, is_own
 from cudml.torch._normalization import OUTPUTS, Gradients, allocated, chosen, present
 from cudml.torch._results import Triple, count_of, keep_order, keeps_order
 
@@ -42,8 +42,11 @@ def normalization_statistics(
     (4.0, 2.5, 5.0)
     """
     op = "normalization_statistics"
-    if is_plain(x) and x.is_contiguous():
-        return cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype)
+    if is_own(x) and x.is_contiguous():
+        try:
+            return cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype)
+        except BufferError:  # the operator can, or says which device
+            pass
     check_tensors(op, x=x)
     over, kind = axes_of(op, axes, x.dim()), _wide(op, dtype)
     count = count_of(x, over)
@@ -114,11 +117,22 @@ def normalize(
     >>> cudml.torch.normalize(x, mean, None, activation="relu").tolist()
     [0.0, 0.0, 0.5, 1.5]
     """
-    given = (mean, variance, scale, bias)
-    if is_plain(x, *given):
-        out = None if keeps_order(x) else torch.empty_like(x)
-        return cudml.normalize(x, *given, epsilon=epsilon, activation=activation, out=out)
     op = "normalize"
+    if is_own(x, mean, variance, scale, bias):
+        try:
+            return cudml.normalize(
+                x,
+                mean,
+                variance,
+                scale,
+                bias,
+                epsilon=epsilon,
+                activation=activation,
+                out=None if keeps_order(x) else torch.empty_like(x),
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
+    given = (mean, variance, scale, bias)
     check_tensors(op, *_GIVEN, x=x, **dict(zip(_GIVEN, given, strict=True)))
     y: Tensor = call(op, x, *given, real(op, "Epsilon", epsilon), *encode(op, activation))
     return y
@@ -147,10 +161,23 @@ def normalize_grad_sums(
     >>> [t.tolist() for t in sums]
     [[10.0], [5.0]]
     """
+    if is_own(x, grad, mean, variance, scale, bias) and x.is_contiguous():
+        try:
+            return cudml.normalize_grad_sums(
+                x,
+                grad,
+                mean,
+                variance,
+                scale,
+                bias,
+                axes=axes,
+                epsilon=epsilon,
+                activation=activation,
+                dtype=dtype,
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
     op, given = "normalize_grad_sums", (mean, variance, scale, bias)
-    if is_plain(x, grad, *given) and x.is_contiguous():
-        fused: dict[str, Any] = {"epsilon": epsilon, "activation": activation}
-        return cudml.normalize_grad_sums(x, grad, *given, axes=axes, dtype=dtype, **fused)
     named = dict(zip(_GIVEN, given, strict=True))
     check_tensors(op, *_GIVEN, x=x, grad=grad, **named)
     kind, over = _wide(op, dtype), axes_of(op, axes, x.dim())
@@ -183,16 +210,30 @@ def normalize_grad(
     >>> cudml.torch.normalize_grad(x, x, None, variance, epsilon=0)
     (tensor([0.5000, 1.0000, 1.5000]), None, None)
     """
-    op, given = "normalize_grad", (mean, variance, scale, bias)
+    op = "normalize_grad"
     if sums is not None and (not isinstance(sums, (tuple, list)) or len(sums) != 2):
         raise TypeError(f"{op}: sums is a {type(sums).__name__}; it must be a tuple of two tensors")
     sum_w, sum_wz = (None, None) if sums is None else sums
-    if is_plain(x, grad, *given, count, sum_w, sum_wz):
-        out = None if keep_order(x, scale, bias) else allocated(op, (x, scale, bias), outputs)
-        options: dict[str, Any] = {"epsilon": epsilon, "activation": activation, "out": out}
-        return cudml.normalize_grad(
-            x, grad, *given, count=count, sums=sums, outputs=outputs, **options
-        )
+    if is_own(x, grad, mean, variance, scale, bias, count, sum_w, sum_wz):
+        try:
+            is_kept = keep_order(x, scale, bias)
+            return cudml.normalize_grad(
+                x,
+                grad,
+                mean,
+                variance,
+                scale,
+                bias,
+                count=count,
+                sums=sums,
+                epsilon=epsilon,
+                activation=activation,
+                outputs=outputs,
+                out=None if is_kept else allocated(op, (x, scale, bias), outputs),
+            )
+        except BufferError:  # the operator can, or says which device
+            pass
+    given = (mean, variance, scale, bias)
     if (count is None) != (sums is None):
         there, missing = ("sums", "count") if count is None else ("count", "sums")
         raise ValueError(f"{op}: {there} is given without {missing}; they go together")
