@@ -120,6 +120,70 @@ constexpr int64_t kLongPiece = 1024;    // elements, of a piece that is read for
 constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones are packed instead
 }  // namespace statistics
 
+/// Gradients of pooling (pool_grad/).
+namespace pool_grad {
+/// Elements of a task of whole rows, and bytes of those that go to memory together: both stay in
+/// the caches that they pass.
+constexpr int64_t kRowElements = 1 << 14, kStagedBytes = 8192;
+/// Columns at most, and rows of a plane: what is known of each stays in the second-level cache.
+constexpr int64_t kMostColumns = 8192;
+/// Rows from joining those of windows to joining their columns. Loads at other offsets wait until
+/// the stores of the line have left the processor.
+constexpr int64_t kMostLate = 15;
+constexpr int64_t kRowAheadBytes = 8192;  // from what rows are joined of to what is fetched
+/// Of averages by twos, vectors until rows repeat where vectors begin, whose lanes are kept, and
+/// vectors of a task.
+constexpr int64_t kMostPeriod = 128, kPairVectors = 1024;
+constexpr int64_t kPixels = 256;  // of a task, of planes side by side: divisors are found for each
+/// Elements of all phases in a block: what is made of them stays in the second-level cache. Whole
+/// rows are worth it where there is room for a few slices and rows, which windows reach out of.
+constexpr int64_t kBlockElements = 8192, kFewestSlices = 2, kFewestRows = 8;
+constexpr int64_t kGatherColumns = 2048;  // of a task: several lines of sums stay near
+constexpr int64_t kMostPhases = 8;        // steps of windows whose columns are summed by phases
+constexpr int64_t kLanesAtOnce = 512;     // planes side by side: their sums stay in the first cache
+/// Columns of a task of Lp's rows: taps, sums, norms and gradients of each stay in the first cache.
+constexpr int64_t kLpColumns = 1024;
+constexpr int64_t kPieceElements = 4096;  // of a plane that one window covers, for threads to share
+}  // namespace pool_grad
+
+/// Unpooling (unpool/).
+namespace unpool {
+constexpr int64_t kMostLanes = 256;      // planes side by side: lines that are written by turns
+constexpr int64_t kUnwatched = 1 << 14;  // elements between two looks at the clock
+}  // namespace unpool
+
+/// Gradients of padding (pad_grad/).
+namespace pad_grad {
+constexpr int64_t kPieceBytes = 256 * 1024;  // longer lines are cut for the threads to share
+}  // namespace pad_grad
+
+/// Gradients of normalization (mvn_grad/).
+namespace mvn_grad {
+/// Elements of rows that are taken as such: shorter ones are too short for whole vectors, and of
+/// longer ones the caches do not hold what a batch of them needs.
+constexpr int64_t kShortestRow = 16, kLongestRow = 16384;
+/// Rows that are taken together, and the bytes that these have in one tensor: half as many as the
+/// first-level cache.
+constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;
+/// From a row to what is read ahead: memory takes as long as two passes over these.
+constexpr int64_t kRowAheadBytes = 6144;
+constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays in the first cache
+/// Bytes that all tiles together take in turn, a few rows, at least so many: memory is read nearly
+/// as it lies, for which processors look ahead. Tiles two lines wide do without.
+constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;
+constexpr int64_t kMostFold = 128;  // elements: longer packed pieces are planes
+/// Threads share each of fewer cells than these a thread, from so many slices on.
+constexpr int64_t kFewCells = 4, kLargeSlices = 8;
+constexpr int64_t kStreamedBytes = 8192;  // of a plane: shorter ones have too few whole lines
+/// Elements of a cell whose gradients are kept between two passes: as floats the caches hold them.
+constexpr int64_t kMostKept = 1 << 18;
+/// Of a cell side by side with others: a tile of so many rows stays in the second-level cache. So
+/// does a block of so many elements; memory is slow to find shorter pieces of rows.
+constexpr int64_t kMostCellRows = 1024, kBlockElements = 32768, kMostCells = 512;
+constexpr int64_t kRowsAhead = 8;         // from the row that is copied of such a block
+constexpr int64_t kSharedElements = 256;  // of a total, whose shares are added together
+}  // namespace mvn_grad
+
 /// Copies (memory/).
 namespace memory {
 constexpr int64_t kDirectBytes = 192;  // pieces from here on are not gathered, but for their ends

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/cell.h"
 #include "cpu/mvn_grad/column_sums.h"
 #include "cpu/mvn_grad/column_tiles.h"
@@ -13,11 +14,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kGradColumns = 512;
-
-/// Bytes that all tiles together take in turn, a few rows, at least so many: memory is read nearly
-/// as it lies, for which processors look ahead. Tiles two lines wide do without.
-constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;
+using tuning::mvn_grad::kGradColumns;
+using tuning::mvn_grad::kLeastTurn;
+using tuning::mvn_grad::kTurnBytes;
 
 /// Where the rows of a strip stand, in elements from a place in each tensor.
 struct StripRows {

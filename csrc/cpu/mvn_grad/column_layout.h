@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/walk.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -16,7 +17,7 @@ struct GradColumns {
   int64_t rows = 1, outer = 1;    // of a cell; positions of the kept dimensions outside
   int row_rank = 0, outer_rank = 0;
 
-  static constexpr int64_t kMostFold = 128;
+  static constexpr int64_t kMostFold = tuning::mvn_grad::kMostFold;
 
   explicit GradColumns(const MvnGradPlan& plan)
       : row_rank(plan.reduced_rank), outer_rank(plan.kept_rank) {

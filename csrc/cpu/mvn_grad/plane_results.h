@@ -1,6 +1,7 @@
 // dx of a slice of a plane in one pass.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/formulas.h"
 #include "cpu/mvn_grad/joined.h"
 #include "cpu/mvn_grad/plane_sums.h"
@@ -15,7 +16,8 @@ template <class T, class Result>
 [[gnu::always_inline]] inline void put_plane(T* dx, int64_t n, bool is_streamed, LinesAhead ahead,
                                              const Result& result) {
   using V = Vector<Acc<T>>;
-  constexpr int64_t kStep = kLanes<Acc<T>>, kLeastStreamed = 8192 / sizeof(T);
+  constexpr int64_t kStep = kLanes<Acc<T>>,
+                    kLeastStreamed = tuning::mvn_grad::kStreamedBytes / sizeof(T);
   is_streamed &= n >= kLeastStreamed;
   const bool converts = converts_pairs();
   V last[1], one[1], two[2];

@@ -1,6 +1,7 @@
 // Slices of planes by the loops that suit them.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/mvn_grad/plane_results.h"
 #include "cpu/mvn_grad/plane_rows.h"
@@ -94,7 +95,7 @@ class PlaneSlices {
   /// Slopes cost more than memory by narrow vectors. What is kept of a cell of halves takes memory
   /// of its own, which the caches should hold.
   static constexpr bool kAreSlow = kVectorBytes < 64;
-  static constexpr int64_t kMostKept = 1 << 18;
+  static constexpr int64_t kMostKept = tuning::mvn_grad::kMostKept;
 
   bool keeps_slopes() const {
     if (!reads_v_ || has_gate_) return false;

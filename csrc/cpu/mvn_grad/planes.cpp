@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/plane_slices.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
@@ -11,6 +12,9 @@
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+using tuning::mvn_grad::kFewCells;
+using tuning::mvn_grad::kLargeSlices;
 
 template <class T>
 class PlaneCells {
@@ -24,7 +28,8 @@ class PlaneCells {
         operands_(operands),
         planes_(plan),
         slices_of_(plan, operands),
-        is_split_(plan.cells < kFewCells * num_threads() && plan.cell_size >= kLargeCell) {}
+        is_split_(plan.cells < kFewCells * num_threads() &&
+                  plan.cell_size >= kLargeSlices * kSlice) {}
 
   void run() const {
     const int64_t shares = plan_.has_totals() ? shares_of(plan_, plan_.cells) : plan_.cells;
@@ -47,9 +52,6 @@ class PlaneCells {
   }
 
  private:
-  // Threads share each of few large cells; the sums are the same.
-  static constexpr int64_t kFewCells = 4, kLargeCell = 8 * kSlice;
-
   /// Where a cell's sums are added to the totals.
   struct Share {
     const Totals<A>& totals;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/mvn_grad/row_results.h"
 #include "cpu/mvn_grad/totals.h"
@@ -13,9 +14,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Rows that are taken together, and the bytes that these have in one tensor: half as many as
-/// the first-level cache.
-constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;
+using tuning::mvn_grad::kBatchBytes;
+using tuning::mvn_grad::kMostBatched;
 
 /// Rows of the computing type for `n` elements, each of whole lines; those that a plan does not
 /// need are null.

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/passed.h"
 #include "cpu/mvn_grad/row_space.h"
 #include "cpu/threads/interrupt.h"
@@ -12,7 +13,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kShortestRow = 16, kLongestRow = 16384;
+using tuning::mvn_grad::kLongestRow;
+using tuning::mvn_grad::kRowAheadBytes;
+using tuning::mvn_grad::kShortestRow;
 
 template <class T>
 class RowCells {
@@ -34,7 +37,7 @@ class RowCells {
         is_streamed_(is_large_ && has_whole_lines()) {
     if (plan.kept_rank == 0) return;
     const int64_t row_bytes = n_ * int64_t(sizeof(T)),
-                  ahead = std::max(batch_, (kLeastAhead + row_bytes - 1) / row_bytes);
+                  ahead = std::max(batch_, (kRowAheadBytes + row_bytes - 1) / row_bytes);
     x_step_ = ahead * plan.kept[plan.kept_rank - 1].x;
     grad_step_ = ahead * plan.kept[plan.kept_rank - 1].grad;
   }
@@ -56,9 +59,6 @@ class RowCells {
 
  private:
   static constexpr A kOne = 1, kZero = 0;
-
-  /// Bytes from a row to what is read ahead: memory takes as long as two passes over these.
-  static constexpr int64_t kLeastAhead = 6144;
 
   /// Rows whose terms are added up before they go to the totals, and those that are staged there.
   static constexpr int64_t kMostAdded = 64, kMostStaged = 1024;

@@ -2,6 +2,7 @@
 // floats, from which all else follows.
 #include "cpu/mvn_grad/side_by_side.h"
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/cell_block.h"
 #include "cpu/mvn_grad/column_layout.h"
 #include "cpu/mvn_grad/totals.h"
@@ -12,10 +13,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kMostCellRows =
-    1024;  // of a cell: a tile of so many stays in the second-level cache
-/// A block of so many elements stays there, too; memory is slow to find shorter pieces of rows.
-constexpr int64_t kBlockElements = 32768, kMostCells = 512;
+using tuning::mvn_grad::kBlockElements;
+using tuning::mvn_grad::kMostCellRows;
+using tuning::mvn_grad::kMostCells;
+using tuning::mvn_grad::kRowsAhead;
 
 class CellsAbreast {
  public:
@@ -122,12 +123,11 @@ class CellsAbreast {
   template <class T>
   [[gnu::noinline]] void copy_in(const T* from, int64_t GradOffsets::* along, int64_t n,
                                  float* to) const {
-    constexpr int64_t kAhead = 8;
     for (int64_t r = 0; r < rows_; ++r) {
       const T* const row = from + at_[size_t(r)].*along;
-      if (r + kAhead < rows_)
+      if (r + kRowsAhead < rows_)
         for (int64_t c = 0; c < n; c += 64 / int64_t(sizeof(T)))
-          __builtin_prefetch(from + at_[size_t(r + kAhead)].*along + c);
+          __builtin_prefetch(from + at_[size_t(r + kRowsAhead)].*along + c);
       for (int64_t c = 0; c < n; c += kTileColumns) {
         float* const tile = to + c * rows_ + r * kTileColumns;
         for (int64_t k = 0; k < kTileColumns; k += kFloats) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/operands.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/walk.h"
 #include "cpu/simd/native.h"
 #include "cpu/threads/parallel.h"
@@ -173,7 +174,7 @@ class Totals {
   }
 
  private:
-  static constexpr int64_t kBlock = 256;  // elements whose shares are added together
+  static constexpr int64_t kBlock = tuning::mvn_grad::kSharedElements;
   static constexpr int64_t kMostStaged = 65536, kMostStagedRows = 1024, kStagedTurns = 16;
 
   /// What a share has staged.

@@ -2,6 +2,7 @@
 // gradient, mostly of one; the terms of the elements at its ends are looked up.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pad_grad/ends.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/parallel.h"
@@ -190,15 +191,12 @@ class GradWalk {
   Rows<T> rows_;
 };
 
-/// Bytes of a piece of a line: longer lines are cut, so that threads can share them.
-constexpr int64_t kGradPieceBytes = 256 * 1024;
-
 template <class T>
 void add_rows(const PadGradPlan& plan, const T* grad, T* result) {
   const GradLine line(plan);
   const GradLines<T> writer(line);
   const int64_t n = line.axis.in, item = line.run * int64_t(sizeof(T));
-  const int64_t step = std::clamp<int64_t>(kGradPieceBytes / item, 1, n),
+  const int64_t step = std::clamp<int64_t>(tuning::pad_grad::kPieceBytes / item, 1, n),
                 each = (n + step - 1) / step;
   int64_t lines = 1;
   for (int d = 0; d < plan.folded; ++d) lines *= plan.axis[d].in;

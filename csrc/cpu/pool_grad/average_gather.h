@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/isa/paths.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/parallel.h"
@@ -9,9 +10,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kColumns = 2048;
-/// Steps of the window up to which columns are summed phase by phase.
-constexpr int64_t kPhases = 8;
+constexpr int64_t kColumns = tuning::pool_grad::kGatherColumns;
+constexpr int64_t kPhases = tuning::pool_grad::kMostPhases;
 
 /// Elements that are computed with as numbers of type A: all types of them share the loops.
 template <class A>

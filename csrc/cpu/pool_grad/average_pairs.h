@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/memory/sink.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/reduce.h"
 #include "cpu/pool_grad/covers.h"
 #include "cpu/pool_grad/neighbours.h"
@@ -32,7 +33,8 @@ class PairPlanes {
   using Sum = Acc<T>;
   using Place = IntegerLike<Sum>;
   static constexpr int64_t kStep = kLanes<Sum>;
-  static constexpr int64_t kMostPeriod = 128, kChunk = 1024;  // vectors
+  static constexpr int64_t kMostPeriod = tuning::pool_grad::kMostPeriod,
+                           kChunk = tuning::pool_grad::kPairVectors;
 
  public:
   static bool fits(const PoolGradPlan& plan) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/thirds.h"
 #include "cpu/pool_grad/average_pairs.h"
 #include "cpu/pool_grad/blocks.h"
@@ -28,10 +29,10 @@ class AverageRows {
   using Sums = Vector<Sum>;
   static constexpr int64_t kStep = kLanes<Sum>;
   static constexpr int64_t kColumns = LineStream::kShort / int64_t(sizeof(T));  // of a task
-  static constexpr int64_t kElements = 16384;                                   // of a task
+  static constexpr int64_t kElements = tuning::pool_grad::kRowElements;
   static constexpr int64_t kMostWindow = 16, kMostReach = 64;
-  static constexpr int64_t kMostLate = 15;  // rows
-  static constexpr int64_t kAhead = 8192;   // bytes; what stands so much further on is fetched
+  static constexpr int64_t kMostLate = tuning::pool_grad::kMostLate;
+  static constexpr int64_t kAhead = tuning::pool_grad::kRowAheadBytes;
 
  public:
   static bool fits(const PoolGradPlan& plan) {

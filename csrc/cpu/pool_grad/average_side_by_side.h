@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/blocks.h"
 #include "cpu/simd/lanes.h"
 
@@ -17,7 +18,7 @@ class AverageSideBySide {
   using Sums = Vector<Sum>;
   static constexpr int64_t kStep = kLanes<Sum>;
   static constexpr int64_t kMostLanes = LineStream::kShort / int64_t(sizeof(T));
-  static constexpr int64_t kPixels = 256;  // of a task
+  static constexpr int64_t kPixels = tuning::pool_grad::kPixels;
 
  public:
   AverageSideBySide(const PoolGradPlan& plan, const void* grad, void* result)

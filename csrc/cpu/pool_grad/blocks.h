@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -76,8 +77,7 @@ struct BlockTap {
 };
 
 struct BlockShape {
-  /// Elements of all phases in a block: what is made of them stays in the second cache.
-  static constexpr int64_t kElements = 8192;
+  static constexpr int64_t kElements = tuning::pool_grad::kBlockElements;  // of all phases
   static constexpr int64_t kMostTaps = 128, kMostCovers = 32, kMostPhases = 64;
 
   const PoolGradPlan& plan;
@@ -140,7 +140,8 @@ struct BlockShape {
   /// Whole rows where they leave room for some more rows that windows reach into, then as many rows
   /// and slices as fit.
   void cut_axes() {
-    constexpr int64_t kFewest[2] = {2, 8};
+    constexpr int64_t kFewest[2] = {tuning::pool_grad::kFewestSlices,
+                                    tuning::pool_grad::kFewestRows};
     int64_t room = kElements;
     for (int i = 2; i >= 0; --i) {
       const int64_t s = f.axis[i].stride;

@@ -1,6 +1,7 @@
 // Gradient of Lp pooling, an element after the other; takes any plan.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
 #include "math/lp_slope.h"
 
@@ -75,7 +76,7 @@ class LpGather : LpArrays<T> {
 
  private:
   using Sum = LpSum<Acc<T>, kIsLong>;
-  static constexpr int64_t kElementsOfTask = 2048;
+  static constexpr int64_t kElementsOfTask = tuning::pool_grad::kGatherColumns;
 
   void gather(const Task& task) const {
     const Covers slices = covers_of(f.axis[0], task.space(0));

@@ -1,6 +1,7 @@
 // Gradient of Lp pooling for planes that one window covers each, a plane after the other.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/lp_vectors.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -39,7 +40,7 @@ class LpPlanes : LpArrays<T> {
   }
 
  private:
-  static constexpr int64_t kPiece = 4096;
+  static constexpr int64_t kPiece = tuning::pool_grad::kPieceElements;
 };
 
 }  // namespace

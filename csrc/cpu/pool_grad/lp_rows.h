@@ -2,6 +2,7 @@
 // so that one tap shifts whole vectors of elements by whole windows.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/lp_vectors.h"
 #include "cpu/pool_grad/neighbours.h"
 #include "cpu/threads/arena.h"
@@ -14,7 +15,8 @@ class LpRows : LpArrays<T> {
   using Base = LpArrays<T>;
   using Base::f, Base::grad, Base::plan, Base::result, Base::x;
   using V = Acc<T>;
-  static constexpr int64_t kStep = kLanes<V>, kMostStride = 8, kMostReach = 64, kColumns = 1024;
+  static constexpr int64_t kStep = kLanes<V>, kMostStride = 8, kMostReach = 64;
+  static constexpr int64_t kColumns = tuning::pool_grad::kLpColumns;
   static constexpr int64_t kLine = kColumns + kMostReach + 2 * kStep;
   static constexpr int64_t kPhases = kColumns + kMostStride * (kStep + 2) + kStep;
 

@@ -1,6 +1,7 @@
 // Gradient of Lp pooling for planes that lie side by side: an element of each at once.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/lp_vectors.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -11,7 +12,7 @@ class LpSideBySide : LpArrays<T> {
   using Base = LpArrays<T>;
   using Base::f, Base::grad, Base::plan, Base::result, Base::x;
   using V = Acc<T>;
-  static constexpr int64_t kStep = kLanes<V>, kMostLanes = 512;
+  static constexpr int64_t kStep = kLanes<V>, kMostLanes = tuning::pool_grad::kLanesAtOnce;
 
  public:
   explicit LpSideBySide(const Base& base) : Base(base) {}

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
 #include "cpu/pool_grad/neighbours.h"
 
@@ -14,8 +15,9 @@ namespace {
 /// Rows of a plane in cells of two elements, each with the window that begins in it or, with a pad,
 /// whose middle it begins with.
 struct ThirdRows {
-  static constexpr int64_t kMostColumns = 8192, kStagedBytes = 8192;
-  static constexpr int64_t kElements = 1 << 14;  // of a task
+  static constexpr int64_t kMostColumns = tuning::pool_grad::kMostColumns,
+                           kStagedBytes = tuning::pool_grad::kStagedBytes,
+                           kElements = tuning::pool_grad::kRowElements;
 
   int64_t columns, height;  // of a row; rows of a task
   int64_t start;            // pad in front of a row, 0 or 1

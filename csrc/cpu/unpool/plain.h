@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu/isa/paths.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
 
@@ -58,7 +59,7 @@ class UnpoolPlain {
   }
 
  private:
-  static constexpr int64_t kPiece = 1 << 14;  // elements between two looks at the clock
+  static constexpr int64_t kPiece = tuning::unpool::kUnwatched;
 
   /// Zeros at flat indices [first, last), a row of the innermost dimension at a time.
   void clear(int64_t first, int64_t last) const {

@@ -1,6 +1,7 @@
 // Max unpooling by planes that lie side by side: an element of each at once.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/unpool/planes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -10,7 +11,7 @@ template <class T, class Index>
 class UnpoolSideBySide : UnpoolByPlanes<T, Index> {
   using Base = UnpoolByPlanes<T, Index>;
   using Base::plan_, Base::x_, Base::indices_, Base::y_;
-  static constexpr int64_t kMostLanes = 256;
+  static constexpr int64_t kMostLanes = tuning::unpool::kMostLanes;
 
  public:
   using Base::Base;
