@@ -48,6 +48,9 @@ inline void store_narrow(float* p, Floats v, Partial m, bool = false) {
   copy_lanes(p, lanes, m.n);
 }
 
+inline float widen_one(Float16 v) { return load_as_acc(v); }
+inline Float16 narrow_one(float v) { return store_as<Float16>(v); }
+
 inline Floats widen(BFloat16, Halves v) { return std::bit_cast<Floats>(words_of(v) << 16); }
 
 /// As to_float() of core/scalar.h.

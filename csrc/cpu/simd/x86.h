@@ -34,6 +34,14 @@ inline void pick_bytes(char* dst, const char* src, const unsigned char* which, i
   else
     _mm_storel_epi64(to, _mm_shuffle_epi8(_mm_loadl_epi64(from), order));
 }
+
+inline float widen_one(Float16 v) {
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(std::bit_cast<uint16_t>(v))));
+}
+inline Float16 narrow_one(float v) {
+  const __m128i half = _mm_cvtps_ph(_mm_set_ss(v), _MM_FROUND_TO_NEAREST_INT);
+  return std::bit_cast<Float16>(uint16_t(_mm_cvtsi128_si32(half)));
+}
 #endif
 #if defined(__AVX512F__)
 inline void stream_bits(void* p, const Vector<char, 64>& v) {
