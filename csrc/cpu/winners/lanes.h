@@ -65,10 +65,10 @@ struct WinnerIntegers {
   }
 };
 
-/// Whether v is larger than what was best before it; NaN is larger than all numbers.
-template <class V>
-inline Vector<Position<V>> is_larger(const Vector<V>& v, const Vector<V>& best) {
-  if constexpr (std::is_floating_point_v<V>) return ~(v <= best) & (best == best);
+/// wins() of math/reducer.h, lane by lane; where no value is NaN a comparison is enough.
+template <class V, bool kHasNans = std::is_floating_point_v<V>>
+inline Vector<Position<V>> wins_of(const Vector<V>& best, const Vector<V>& v) {
+  if constexpr (kHasNans) return ~(v <= best) & (best == best);
   return v > best;
 }
 
@@ -79,13 +79,12 @@ inline Vector<Position<V>> is_as_large(const Vector<V>& v, const Vector<V>& best
   return v == best;
 }
 
-/// Takes value v at position `at` where it wins: for taps in visiting order where it is larger, as
-/// the first of equals and the first NaN stay; for taps in any order also where it is as large and
-/// stands earlier.
+/// Takes value v at position `at` where it wins: for taps in visiting order by wins_of() alone, for
+/// taps in any order also where it is as large and stands earlier.
 template <class V, bool kInOrder = true>
 inline void offer(Vector<V>& best, Vector<Position<V>>& place, const Vector<V>& v,
                   const Vector<Position<V>>& at) {
-  auto wins = is_larger<V>(v, best);
+  auto wins = wins_of<V>(best, v);
   if constexpr (!kInOrder) wins |= is_as_large<V>(v, best) & (at < place);
   best = wins ? v : best;
   place = wins ? at : place;

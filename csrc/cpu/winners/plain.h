@@ -37,7 +37,7 @@ class WindowWinners : WinnerPool<T> {
       const int64_t n = std::min({kRowElements, end - f, at.left_in_row()});
       key_row(keys, x + task.x + at.offset(), box.x_step[2], n);
       const K best = join_span(MaxOfIntegers<K>{}, keys, n);
-      if (first || best > total->key) {
+      if (first || wins<int64_t>(total->key, best)) {
         int64_t i = 0;
         while (keys[i] != best) ++i;
         *total = {best, f + i};

@@ -117,7 +117,7 @@ template <int kRows, bool kWide, class Lanes, class E>
   Ahead next = ahead;
   const auto step = all_lanes(P(t.step)), farthest = all_lanes(kNowhere<V>);
   const auto offer = [](Vector<V>& best, Vector<P>& at, const Vector<V>& v, const Vector<P>& row) {
-    at = v > best ? row : at;
+    at = wins_of<V, false>(best, v) ? row : at;
     best = Lanes::larger(best, v);
   };
   struct Columns {

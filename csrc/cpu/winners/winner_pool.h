@@ -13,7 +13,9 @@ struct Winner {
   int64_t key, tap;
 };
 
-inline Winner first_winner(Winner a, Winner b) { return b.key > a.key ? b : a; }
+/// The one of two that counts, of which `a` is visited first. Keys have no NaN: by wins() the
+/// larger one counts, and of equals the first.
+inline Winner first_winner(Winner a, Winner b) { return wins(a.key, b.key) ? b : a; }
 
 /// Offers one tap to n windows; those that have none yet have tap number -1.
 template <class K>
@@ -21,7 +23,7 @@ void offer(const K* __restrict line, int64_t stride, K number, K* __restrict bes
            K* __restrict tap, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const K key = line[i * stride];
-    const bool take = (tap[i] < 0) | (key > best[i]);
+    const bool take = (tap[i] < 0) | wins(best[i], key);
     best[i] = take ? key : best[i];
     tap[i] = take ? number : tap[i];
   }
