@@ -12,11 +12,93 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// Windows over an element of neighbouring planes: columns of them, of as many rows each.
 template <class T>
-class AverageSideBySide {
+struct WindowTerms {
   using Sum = Acc<T>;
   using Sums = Vector<Sum>;
   static constexpr int64_t kStep = kLanes<Sum>;
+
+  std::vector<const T*> grad;
+  std::vector<Sum> factor;
+  int64_t rows = 0, columns = 0;
+  bool has_zero = false;  // is added to +0, too, which makes +0 of -0
+
+  // The same for all elements: what joins them, and how far planes are apart in the gradients.
+  const bool is_blocked, divides;
+  const int64_t step;
+
+  WindowTerms(bool blocked, bool by_division, int64_t planes)
+      : is_blocked(blocked), divides(by_division), step(planes) {}
+
+  /// Writes the element of n planes.
+  void hand_out(int64_t n, T* to) const {
+    if (grad.empty()) return void(std::fill_n(to, n, T{}));
+    if (step != 1 || n < kStep) return join_each(n, to);
+    if (!is_blocked) return join<0, 0, true>(n, to);
+    if (divides) return join<1, 1, true>(n, to);
+    if (grad.size() == 1) return join<1, 1>(n, to);
+    if (grad.size() == 2) return join<2, 1>(n, to);
+    if (grad.size() == 4) return join<4, 1>(n, to);
+    join<0, 0>(n, to);
+  }
+
+ private:
+  /// The rows of each column first. kRows and kColumns are their numbers, or 0 for any; the last
+  /// vector may overlap the one before.
+  template <int kRows, int kColumns, bool kDivides = false>
+  [[gnu::noinline]] void join(int64_t n, T* to) const {
+    const T* few[kRows ? kRows * kColumns : 1];
+    Sum factors[kRows ? kRows * kColumns : 1];
+    for (int k = 0; k < kRows * kColumns; ++k) {
+      few[k] = grad[size_t(k)];
+      factors[k] = factor[size_t(k)];
+    }
+    const T* const* const from = kRows ? few : grad.data();
+    const Sum* const by = kRows ? factors : factor.data();
+    const int64_t height = kRows ? kRows : rows, width = kColumns ? kColumns : columns;
+    for (int64_t i = 0; i < n; i += kStep) {
+      i = std::min(i, n - kStep);
+      Sums sum{};
+      for (int64_t k = 0, c = 0; c < width; ++c) {
+        Sums column{};
+        for (int64_t r = 0; r < height; ++r, ++k) {
+          const auto g = load_floats(from[k] + i);
+          column = joined(column, kDivides ? g / by[k] : g * by[k], r == 0);
+        }
+        sum = joined(sum, column, c == 0);
+      }
+      store_floats(to + i, has_zero ? sum + Sums{} : sum);
+    }
+  }
+
+  /// The same one by one, of planes that are few, or apart in the gradients.
+  [[gnu::noinline]] void join_each(int64_t n, T* to) const {
+    for (int64_t i = 0; i < n; ++i) {
+      Sum sum = 0;
+      for (int64_t k = 0, c = 0; c < columns; ++c) {
+        Sum column = 0;
+        for (int64_t r = 0; r < rows; ++r, ++k) {
+          const Sum g = Sum(load_as_acc(grad[size_t(k)][i * step]));
+          const Sum by = factor[size_t(k)];
+          column = joined(column, divides ? g / by : g * by, r == 0);
+        }
+        sum = joined(sum, column, c == 0);
+      }
+      to[i] = store_as<T>(has_zero ? sum + Sum(0) : sum);
+    }
+  }
+
+  template <class V>
+  static V joined(const V& sum, const V& more, bool is_first) {
+    return is_first ? more : sum + more;
+  }
+};
+
+template <class T>
+class AverageSideBySide {
+  using Sum = Acc<T>;
+  using Terms = WindowTerms<T>;
   static constexpr int64_t kMostLanes = LineStream::kShort / int64_t(sizeof(T));
   static constexpr int64_t kPixels = tuning::pool_grad::kPixels;
 
@@ -38,20 +120,12 @@ class AverageSideBySide {
       space.dim[kSpaceDim + i] = {f_.axis[i].in, plan_.result.space[i], 0, 0, 0};
     space.dim[kSpaceDim + 2].size = (x_.in + kPixels - 1) / kPixels;
     parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Scratch s;
+      Scratch s(*this);
       for_tasks(space, begin, end, [&](const Task& task, int64_t) { row(task, s); });
     });
   }
 
  private:
-  /// Windows over an element: columns of them, of as many rows each.
-  struct Terms {
-    std::vector<const T*> grad;
-    std::vector<Sum> factor;
-    int64_t rows = 0, columns = 0;
-    bool has_zero = false;  // is added to +0, too, which makes +0 of -0
-  };
-
   /// A row of windows: its offset in the gradients, and how many rows of a window count.
   struct WindowRow {
     int64_t offset, counted;
@@ -65,6 +139,9 @@ class AverageSideBySide {
     int64_t taps_above = 0;  // rows of windows over such elements, were there all
     Terms terms;
     LineStream out;
+
+    explicit Scratch(const AverageSideBySide& all)
+        : terms(all.is_blocked_, all.divides_, all.f_.y.batch[1]) {}
   };
 
   /// Divisions take longer than an element of few planes: rows have their pieces in common.
@@ -102,10 +179,10 @@ class AverageSideBySide {
       pace.add(task.n * (1 + int64_t(s.terms.grad.size())));
       if (is_streamed_) {
         s.out.seek(dst);
-        hand_out(s.terms, task.n, reinterpret_cast<T*>(s.out.reserve()));
+        s.terms.hand_out(task.n, reinterpret_cast<T*>(s.out.reserve()));
         s.out.commit(bytes);
       } else {
-        hand_out(s.terms, task.n, dst);
+        s.terms.hand_out(task.n, dst);
       }
       dst += step;
     }
@@ -147,67 +224,6 @@ class AverageSideBySide {
       t.columns = width;
       t.has_zero = true;
     }
-  }
-
-  void hand_out(const Terms& t, int64_t n, T* to) const {
-    if (t.grad.empty()) return void(std::fill_n(to, n, T{}));
-    if (f_.y.batch[1] != 1 || n < kStep) return join_each(t, n, to);
-    if (!is_blocked_) return join<0, 0, true>(t, n, to);
-    if (divides_) return join<1, 1, true>(t, n, to);
-    if (t.grad.size() == 1) return join<1, 1>(t, n, to);
-    if (t.grad.size() == 2) return join<2, 1>(t, n, to);
-    if (t.grad.size() == 4) return join<4, 1>(t, n, to);
-    join<0, 0>(t, n, to);
-  }
-
-  /// The rows of each column first. kRows and kColumns are their numbers, or 0 for any; the last
-  /// vector may overlap the one before.
-  template <int kRows, int kColumns, bool kDivides = false>
-  [[gnu::noinline]] static void join(const Terms& t, int64_t n, T* to) {
-    const T* grad[kRows ? kRows * kColumns : 1];
-    Sum factor[kRows ? kRows * kColumns : 1];
-    for (int k = 0; k < kRows * kColumns; ++k) {
-      grad[k] = t.grad[size_t(k)];
-      factor[k] = t.factor[size_t(k)];
-    }
-    const T* const* const from = kRows ? grad : t.grad.data();
-    const Sum* const by = kRows ? factor : t.factor.data();
-    const int64_t rows = kRows ? kRows : t.rows, columns = kColumns ? kColumns : t.columns;
-    for (int64_t i = 0; i < n; i += kStep) {
-      i = std::min(i, n - kStep);
-      Sums sum{};
-      for (int64_t k = 0, c = 0; c < columns; ++c) {
-        Sums column{};
-        for (int64_t r = 0; r < rows; ++r, ++k) {
-          const auto g = load_floats(from[k] + i);
-          column = joined(column, kDivides ? g / by[k] : g * by[k], r == 0);
-        }
-        sum = joined(sum, column, c == 0);
-      }
-      store_floats(to + i, t.has_zero ? sum + Sums{} : sum);
-    }
-  }
-
-  /// The same one by one, of planes that are few, or apart in the gradients.
-  [[gnu::noinline]] void join_each(const Terms& t, int64_t n, T* to) const {
-    for (int64_t i = 0; i < n; ++i) {
-      Sum sum = 0;
-      for (int64_t k = 0, c = 0; c < t.columns; ++c) {
-        Sum column = 0;
-        for (int64_t r = 0; r < t.rows; ++r, ++k) {
-          const Sum g = Sum(load_as_acc(t.grad[size_t(k)][i * f_.y.batch[1]]));
-          const Sum by = t.factor[size_t(k)];
-          column = joined(column, divides_ ? g / by : g * by, r == 0);
-        }
-        sum = joined(sum, column, c == 0);
-      }
-      to[i] = store_as<T>(t.has_zero ? sum + Sum(0) : sum);
-    }
-  }
-
-  template <class V>
-  static V joined(const V& sum, const V& more, bool is_first) {
-    return is_first ? more : sum + more;
   }
 
   const PoolGradPlan& plan_;
