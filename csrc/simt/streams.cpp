@@ -1,8 +1,6 @@
 // Streams, events and captures of the stand-in runtime: see streams.h.
 #include "streams.h"
 
-#include <unistd.h>
-
 #include <map>
 #include <mutex>
 #include <set>
@@ -33,11 +31,6 @@ struct Event {
   bool is_recorded = false;
 };
 
-struct Failure {
-  int skipped = 0;
-  cudaError_t error = cudaSuccess;
-};
-
 std::recursive_mutex lock;
 using Guard = std::lock_guard<std::recursive_mutex>;
 std::map<cudaStream_t, Stream> streams;
@@ -45,12 +38,8 @@ std::map<cudaEvent_t, Event> events;
 std::map<uint64_t, Capture> captures, graphs;
 uint64_t last_capture = 0;
 Loaded loaded;
-std::map<std::string, Failure> failures;
-std::vector<Noted> notes;
-bool is_logging = false;
 uint64_t last_id = 0;
 std::vector<cudaStream_t> free_handles;  // of streams that were destroyed
-int driver = CUDART_VERSION;             // the newest CUDA that the driver serves
 
 bool is_legacy(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy; }
 
@@ -100,44 +89,9 @@ cudaError_t check_stream(cudaStream_t stream, uint64_t* capture) {
 
 }  // namespace
 
-int& current_device() {
-  thread_local int device = 0;
-  return device;
-}
-
 cudaStreamCaptureMode& capture_mode() {
   thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   return mode;
-}
-
-void log_calls(bool is_on) {
-  const Guard guard(lock);
-  notes.clear();
-  is_logging = is_on;
-}
-
-std::vector<Noted> noted_calls() {
-  const Guard guard(lock);
-  return notes;
-}
-
-void fail_call(const std::string& call, int skipped, cudaError_t error) {
-  const Guard guard(lock);
-  failures[call] = {skipped, error};
-}
-
-cudaError_t begin(const char* call, cudaStream_t stream, uint64_t object) {
-  static const pid_t owner = getpid();  // a process that was forked later has no device
-  if (getpid() != owner) return set_last_error(cudaErrorInitializationError);
-  const Guard guard(lock);
-  if (is_logging)
-    notes.push_back({call, reinterpret_cast<uintptr_t>(stream), current_device(), object});
-  if (driver / 1000 < CUDART_VERSION / 1000) return set_last_error(cudaErrorInsufficientDriver);
-  const auto found = failures.find(call);
-  if (found == failures.end() || found->second.skipped-- > 0) return cudaSuccess;
-  const cudaError_t error = found->second.error;
-  failures.erase(found);
-  return set_last_error(error);
 }
 
 cudaError_t begin_unsafe(const char* call, uint64_t object) {
@@ -258,9 +212,6 @@ cudaStream_t make_stream() {
   streams[stream] = {++last_id, current_device(), 0};
   return stream;
 }
-
-void set_driver(int version) { driver = version; }
-int driver_version() { return driver; }
 
 size_t live_events() {
   const Guard guard(lock);

@@ -1,5 +1,5 @@
-// Streams, events and captures of the stand-in runtime, by CUDA's rules of what may be asked when,
-// and a log of the runtime's calls. Work itself is done at once, or kept where a stream captures.
+// Streams, events and captures of the stand-in runtime, by CUDA's rules of what may be asked when.
+// Work itself is done at once, or kept where a stream captures.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,45 +8,17 @@
 #include <functional>
 #include <memory>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "calls.h"
+
 namespace cudml::simt {
-
-constexpr int kDevices = 2;
-
-/// The device that is current on this host thread.
-int& current_device();
-
-/// A call of the runtime, with the stream's handle, the current device, and what it is about: an
-/// event, a number of bytes, a device, or the address of memory or of a kernel.
-struct Noted {
-  std::string call;
-  uintptr_t stream = 0;
-  int device = 0;
-  uint64_t object = 0;
-};
-
-/// Forgets what was noted, and notes calls from now on or no more.
-void log_calls(bool is_on);
-std::vector<Noted> noted_calls();
-
-/// The call after `skipped` more of this name fails with `error` and does nothing.
-void fail_call(const std::string& call, int skipped, cudaError_t error);
-
-/// The newest CUDA that the driver serves: 1000 * major + 10 * minor, 0 for no driver. A runtime of
-/// a later major version than the driver's can do nothing.
-void set_driver(int version);
-int driver_version();
-
-/// Notes a call; an error where it was asked to fail.
-cudaError_t begin(const char* call, cudaStream_t stream = nullptr, uint64_t object = 0);
 
 /// The capture mode of this host thread.
 cudaStreamCaptureMode& capture_mode();
 
-/// The same for a call that waits for the device or may do so: it breaks any capture unless the
+/// begin() for a call that waits for the device or may do so: it breaks any capture unless the
 /// thread's mode is relaxed.
 cudaError_t begin_unsafe(const char* call, uint64_t object = 0);
 
