@@ -77,7 +77,7 @@ def test_float32_models_are_as_exact(name: str) -> None:
 
 
 def test_what_the_models_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shared, "MAY_SHARE", True)
+    monkeypatch.setattr(_shared, "may_share", lambda: True)
     counts = {"resnet50": (21, 33, 1), "unet": (2, 10, 0), "nnunet": (1, 2, 0), "vae": (3, 4, 0)}
     for name, expected in counts.items():
         report = convert(model(name)[0])

@@ -21,13 +21,13 @@ from tests.torch.models import Bottleneck  # noqa: E402
 nn = torch.nn
 ACTIVATIONS = {"relu": nn.ReLU, "silu": nn.SiLU, "leaky": lambda: nn.LeakyReLU(0.3)}
 
-MAY_SHARE = _shared.MAY_SHARE
+may_share = _shared.may_share
 
 
 @pytest.fixture(autouse=True)
 def _with_any_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not compiled works with older releases, too."""
-    monkeypatch.setattr(_shared, "MAY_SHARE", True)
+    monkeypatch.setattr(_shared, "may_share", lambda: True)
 
 
 def block(activation: str = "silu") -> Any:
@@ -220,14 +220,32 @@ def test_hooks_on_all_modules() -> None:
 
 
 def test_without_marks_in_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shared, "MAY_SHARE", False)
+    monkeypatch.setattr(_shared, "may_share", lambda: False)
     report = convert(Chained())
     assert (report.count("fused"), report.count("taken")) == (0, 1)
-    assert report.rows[0].note == "not fused: act has other calls, which takes PyTorch 2.13"
+    words = "not fused: act has other calls, and programs compiled by this PyTorch lose its marks"
+    assert report.rows[0].note == words
+
+
+@pytest.mark.decision("D-GRAD-40")
+def test_marks_in_programs_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By compiling one, whatever the release calls itself; one without a compiler keeps none."""
+    release = torch.__version__
+    monkeypatch.setattr(torch, "__version__", "2.0")
+    may_share.cache_clear()
+    assert may_share() == (not release.startswith("2.4."))  # of the releases that are tested
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("there is no compiler")
+
+    may_share.cache_clear()
+    monkeypatch.setattr(torch, "compile", fail)
+    assert not may_share()
+    may_share.cache_clear()
 
 
 def test_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shared, "MAY_SHARE", MAY_SHARE)
+    monkeypatch.setattr(_shared, "may_share", may_share)
     net, x = convert(Chained().double()).model, inputs()
     torch.compiler.reset()
     compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
@@ -237,7 +255,7 @@ def test_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(program.module()(x), net(x))
     calls = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
     assert [c.split(".")[1] for c in calls if "silu" in c or "cudml" in c] == [
-        "mean_variance_normalization", *["silu"] * (1 if MAY_SHARE else 2),
+        "mean_variance_normalization", *["silu"] * (1 if may_share() else 2),
     ]  # fmt: skip
 
 

@@ -217,9 +217,9 @@ def _after(
         whys.append("training and evaluation differ")
     if places[follower] > 1:
         whys.append(f"{target} stands at several places of the model")
-    if is_shared and not _shared.MAY_SHARE:
-        whys.append(f"{target} has other calls, which takes PyTorch 2.13")
     why = whys[0] if whys else _refusal(norm, follower, places)
+    if not why and is_shared and not _shared.may_share():
+        why = f"{target} has other calls, and programs compiled by this PyTorch lose its marks"
     if why:
         return None, why
     names = (prefix + key, follower, prefix + target)

@@ -6,15 +6,13 @@ activation stay what they were, wherever they come from.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.modules import module as _module
 
-# Compiled programs of PyTorch 2.4 and 2.6 cannot mark a tensor, and those of 2.4 lose marks; 2.13's
-# are the first that are known to keep them.
-MAY_SHARE = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
 _MARK = "_cudml_is_activated"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -53,3 +51,30 @@ def mark(y: Tensor) -> Tensor:
 def may_mark(norm: torch.nn.Module, activation: SharedActivation) -> bool:
     """Whether the result of one surely is the argument of the other, mark and all."""
     return not (is_observed(norm) or is_observed(activation) or is_every_module_observed())
+
+
+class _Twice(torch.nn.Module):
+    """One call that a mark lets pass, and one that is its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = SharedActivation(torch.nn.Sigmoid())
+
+    def forward(self, x: Tensor) -> Tensor:
+        once: Tensor = self.shared(mark(x + 1))
+        return self.shared(once)
+
+
+@functools.cache
+def may_share() -> bool:
+    """Whether compiled programs keep marks, which no attribute of PyTorch tells: one is compiled.
+
+    Those of 2.4 cannot mark a tensor in one graph, and lose marks between two.
+    """
+    own, x = _Twice(), torch.zeros(2, device="cpu")
+    try:
+        with torch.no_grad():
+            compiled = torch.compile(own, backend="eager", fullgraph=True)
+            return bool(torch.equal(compiled(x), own(x)))
+    except Exception:  # of the compiler's many kinds
+        return False
