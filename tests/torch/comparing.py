@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import harness
-from cudml import bounds
+from cudml import bounds, reference
 from cudml.torch import functional
 
 ORDERS = ("row-major", "channels-last")
@@ -126,6 +126,8 @@ def bounds_of_gradients(recorder: Recorder, grad: torch.Tensor) -> Any:
     (name, args, kwargs), y = recorder.calls[-1], recorder.results[-1]
     g = grad.reshape((y[0] if isinstance(y, tuple) else y).shape)
     x, *rest = args
+    if name == "lp_pooling":
+        return [_bound_of_lp_gradient(x, y, g, rest, kwargs["p"])]
     if name == "average_pooling":
         own = {"include_padding": kwargs["include_padding"]}
         return bounds_of("average_pooling_grad", g, tuple(x.shape), *rest, **own)
@@ -135,6 +137,18 @@ def bounds_of_gradients(recorder: Recorder, grad: torch.Tensor) -> Any:
     own = {k: v for k, v in kwargs.items() if k != "return_statistics"}
     own = {} if name == "max_pooling" else own
     return bounds_of(f"{name}_grad", x, g, *rest, **own)
+
+
+def _bound_of_lp_gradient(x: Any, y: Any, g: Any, windows: Any, p: int) -> Any:
+    """What is left of the exact gradient where y has its own error, too: a relative one of y
+    changes a term p - 1 times as much."""
+    (own,) = bounds_of("lp_pooling_grad", x, y, g, *windows, p=p)
+    sizes = [t.detach().double().abs().numpy() for t in (x, y, g)]
+    terms = reference.lp_pooling_grad(*sizes, *windows, p=p)
+    (of_y,) = bounds_of("lp_pooling", x, *windows, p=p)
+    rounded = of_y + torch.finfo(y.dtype).eps * sizes[1]
+    relative = float((rounded[sizes[1] > 0] / sizes[1][sizes[1] > 0]).max(initial=0.0))
+    return own + 1.01 * (p - 1) * relative * terms
 
 
 def assert_inside(got: torch.Tensor, exact: torch.Tensor, bound: Any) -> None:

@@ -6,6 +6,7 @@ What is exact is PyTorch's result in float64 for the same numbers, whatever it d
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.torch.comparing import (  # noqa: E402
 )
 from tests.torch.test_opinfo import OPERATORS, has_duplicates, rule  # noqa: E402
 
-MOST = 24  # samples of an operator in one type
+MOST = 24  # samples of an operator in one type, drawn where there are more
 NARROW = [getattr(torch, name) for name in FLOATS if name != "float64"]
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 NO_INTEGERS = "operators that compute have floating-point types, as DirectML's"
@@ -53,7 +54,8 @@ def samples(op: Any, dtype: Any) -> Iterator[Any]:
     """Those that do not differ by a rule."""
     made = op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point)
     chosen = [s for s in made if not rule(name_of(op), s)]
-    yield from chosen[:: max(1, len(chosen) // MOST)]
+    drawn = random.Random(len(chosen)).sample(range(len(chosen)), min(len(chosen), MOST))
+    yield from (chosen[i] for i in sorted(drawn))
 
 
 def arguments(name: str, sample: Any) -> dict[str, Any]:
