@@ -35,6 +35,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         x, x[:1].detach() + 1, x[:1, :1], axes=(1, 2), activation=("elu", {"alpha": 0.5})
     ),
     "phases": lambda x: _in_two_phases(x),
+    "symbols": lambda x: _by_batch_size(x),
     "gradient": lambda x: ct.mean_variance_normalization_grad(
         x.detach(), x.detach() * 2, None, x.detach()[:1], axes=3, outputs=("x", "bias")
     )[0] * x,
@@ -51,6 +52,15 @@ def _in_two_phases(x: Any) -> Any:
         parts = [[t.sum(3, keepdim=True) for t in part] for part in parts]
         _, mean, m2 = ct.merge_statistics(*parts)
     return ct.normalize(x, mean, m2, activation="gelu")
+
+
+def _by_batch_size(x: Any) -> Any:
+    """Pads and sizes that are symbols in a program."""
+    n = x.shape[0]
+    y = ct.padding(x, (0, 0, n, 1), (0, 0, 0, n), mode="wrap")  # {N,4,6+N,6+N}
+    pooled = ct.average_pooling(y, 2, output_sizes=(n + 5, n + 5))
+    back = ct.average_pooling_grad(pooled, (n, 4, n + 6, n + 6), 2)
+    return ct.padding_grad(back, x.shape, (0, 0, n, 1), (0, 0, 0, n), mode="wrap")
 
 
 @pytest.fixture(autouse=True)

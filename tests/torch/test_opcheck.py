@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,3 +119,29 @@ def test_meta_tensors_have_shapes_alone() -> None:
     )
     assert y.device.type == "meta" and y.shape == indices.shape == (2, 3, 4, 6)
     assert cudml.torch._results.format_of(x) is torch.contiguous_format
+
+
+@pytest.mark.parametrize("name", ["mean_variance_normalization_grad", "normalize_grad"])
+def test_gradients_that_are_masked_out_or_absent_are_empty(name: str) -> None:
+    """The registered operators return as many tensors as ever."""
+    case = ts.backward()[name]
+    operator, (*arguments, _) = recorded(case, "contiguous")
+    places = {key: i for i, key in enumerate(case.arrays)}
+    for mask in itertools.product([True, False], repeat=3):
+        for is_absent in (False, True):
+            given = list(arguments)
+            given[places["scale"]] = None if is_absent else given[places["scale"]]
+            results = operator(*given, list(mask))
+            for key, result, wanted in zip(("x", "scale", "bias"), results, mask, strict=True):
+                t = given[places[key]]
+                there = wanted and t is not None
+                assert result.shape == (t.shape if there else (0,)) and result.dtype == (
+                    t.dtype if there else torch.float32
+                )
+
+
+def test_what_is_not_registered_or_compiled() -> None:
+    """Merging is made of PyTorch's operators, and the package of Python alone."""
+    assert not hasattr(torch.ops.cudml, "merge_statistics")
+    files = [f for f in Path(cudml.torch.__file__).parent.rglob("*") if f.is_file()]
+    assert {f.suffix for f in files} <= {".py", ".pyc"}
