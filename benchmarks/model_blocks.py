@@ -140,7 +140,7 @@ class _Known(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return ctx.grad, None, None
+        return ctx.grad.detach(), None, None  # a tensor of its own, which a leaf takes uncopied
 
 
 class StandIn(nn.Module):
