@@ -40,7 +40,7 @@ void set_error() {
     PyErr_SetString(PyExc_ValueError, error.what());
   } catch (const std::exception& error) {
     // pybind11 says in its own words that an object could not be allocated; Python's stand already.
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) return;
+    if (PyErr_Occurred()) return;
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
 }

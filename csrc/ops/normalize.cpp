@@ -33,7 +33,6 @@ NormalizePlan make_plan(const NormalizeDesc& desc, const NormalizeTensors& t, co
   take(t.scale, plan.has_scale, plan.scale_dtype);
   take(t.bias, plan.has_bias, plan.bias_dtype);
   plan.elements = count(x.sizes);
-  if (plan.is_empty()) return plan;
   for (int d = 0; d < x.rank(); ++d)
     if (x.sizes[d] != 1)
       plan.axis[plan.rank++] = {

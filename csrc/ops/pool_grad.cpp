@@ -130,7 +130,8 @@ Dims output_sizes(const PoolGradDesc& desc, const TensorDesc* x, const TensorDes
   PoolDesc geometry = desc.forward;
   geometry.output_rule = OutputRule::floor;
   check_geometry(geometry, desc.input_sizes, names);
-  if (x) check_same_sizes(op, "InputTensor", x->sizes, desc.input_sizes, "as input_sizes says");
+  if (x)
+    check_same_sizes(op, "InputTensor", x->sizes, desc.input_sizes, "as in OutputGradientTensor");
   check(grad.rank() == desc.input_sizes.rank, op, ": InputGradientTensor.DimensionCount is ",
         grad.rank(), "; it must be ", desc.input_sizes.rank, ", as in ", names.input);
   check_grad_sizes(desc, grad.sizes);

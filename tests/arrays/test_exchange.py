@@ -291,15 +291,17 @@ def test_a_library_without_the_element_type(monkeypatch: pytest.MonkeyPatch) -> 
         pool(Exporter(X), return_indices=True)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"flags": READ_ONLY}, {"shape": (1,), "strides": (1,)}, {"strides": None}, {"code": 0}],
-)
+@pytest.mark.parametrize("changes", [
+    {"flags": READ_ONLY}, {"flags": IS_COPIED}, {"shape": (1,), "strides": (1,)},
+    {"strides": None}, {"code": 0}, {},
+], ids=str)  # fmt: skip
 def test_libraries_that_allocate_something_else(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
+    """As it was asked for but in one respect; {} has the strides of another order."""
+
     def allocate(like: Any, shape: Any, strides: Any, dtype: str, device: Any) -> Any:
-        return Exporter(np.empty(shape, dtype), **changes)
+        return Exporter(np.empty(shape, dtype, "F" if changes else "C"), **changes)
 
     monkeypatch.setattr(_libraries, "_registry", {})
     _libraries.register("exporters", _libraries.Library(allocate, lambda device: 0))

@@ -70,6 +70,8 @@ def elsewhere(dtype: str) -> list[Case]:
     for axes in ((), 0, (3,), (0, 1), (0, 1, 3)):
         more = {"scale": x, "bias": one} if axes else {"use_mean": False, "activation": "tanh"}
         found.append(("mean_variance_normalization", (x,), {"axes": axes, **more}, x.shape))
+    neither = {"axes": (3,), "use_mean": False, "use_variance": False, "activation": "sigmoid"}
+    found.append(("mean_variance_normalization", (x,), neither, x.shape))
     return found
 
 

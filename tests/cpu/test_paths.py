@@ -22,6 +22,7 @@ from path_calls import (
     Call,
     Case,
     average_grad,
+    given,
     max_grad,
     max_pool,
     mvn,
@@ -29,6 +30,7 @@ from path_calls import (
     pad_grad,
     pool,
     same,
+    statistics,
     winners,
 )
 from path_cases import CASES, LARGE
@@ -133,6 +135,10 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
     assert idle == {"v4": set(), "v3": newer, "base": newer | older}[loops]
 
 
+def mvn_of(**flags: bool) -> Call:
+    return Call("mean_variance_normalization", {"x": (9, 64)}, {"axes": 1, **flags})
+
+
 @pytest.mark.parametrize(
     ("path", "call"),
     [
@@ -144,6 +150,11 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
         ("mvn/rows", mvn((512, 768), 1, affine=(1, 768))),  # layer normalization
         ("mvn/rows", mvn((2, 64, 28, 28), (2, 3), affine=(1, 64, 1, 1))),  # instances
         ("mvn/tiles", mvn((2, 64, 28, 28), (0, 2, 3), affine=(1, 64, 1, 1), order=LAST)),  # a batch
+        ("mvn/plain", mvn_of(use_mean=False, use_variance=False)),
+        ("mvn/rows", mvn_of(use_mean=False)),
+        ("mvn/rows", mvn_of(use_variance=False)),
+        ("statistics/rows", statistics((3, 4, 15), (1, 2))),  # rows of 60
+        ("normalize/rows", given((3, 4, 8), (3, 1, 1), (3, 1, 1))),  # rows of 32
         ("pool_grad/max_pairs", max_grad((2, 64, 56, 56), 2, 2)),
         ("pool_grad/average_rows", average_grad((2, 64, 58, 58), 3, 1)),
         ("pad/packed", pad((1, 3, 224, 224), (0, 0, 3, 3), (0, 0, 3, 3), mode="reflection")),

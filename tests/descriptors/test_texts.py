@@ -9,7 +9,7 @@ import pytest
 
 from cudml import directml
 from descriptor_cases import CASES
-from directml_support import operator
+from directml_support import operator, tensor
 
 WINDOW = (
     "window_size {2,2}, strides {1,1}, start_padding {0,0}, end_padding {0,0}, dilations {1,1}, "
@@ -97,6 +97,13 @@ def test_the_text_of_an_own_description(name: str) -> None:
 def test_the_text_of_a_descriptor(name: str) -> None:
     want, fields = DIRECTML[name]
     assert last_line(operator(name, **fields)) == f"  {want}"
+
+
+def test_the_text_of_one_dimension() -> None:
+    fields = {"InputTensor": tensor([3]), "OutputTensor": tensor([6]), "PaddingMode": "EDGE"}
+    fields |= {"PaddingValue": 0, "StartPadding": [1], "EndPadding": [2]}
+    want = "padding edge: start_padding {1}, end_padding {2}, value bytes 00 00 00 00 00 00 00 00"
+    assert last_line(operator("Padding1", **fields)) == f"  {want}"
 
 
 def test_the_text_of_tensors() -> None:

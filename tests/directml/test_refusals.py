@@ -282,3 +282,10 @@ def test_what_is_no_descriptor() -> None:
             cudml.Operator(desc)  # type: ignore[arg-type]
     with refused(ValueError, "DML_OPERATOR_DESC: Type is ACTIVATION_RELU; it must be one of MAX"):
         cudml.Operator(directml.ActivationReluOperatorDesc())
+
+
+@pytest.mark.parametrize("sizes", [[2, 2, 4, 5], [1, 2, 4, 6]])
+def test_inputs_of_another_size_than_their_gradient(sizes: list[int]) -> None:
+    """The windows are those of OutputGradientTensor: nothing else compares InputTensor with it."""
+    with refused(ValueError, "MAX_POOLING_GRAD: InputTensor.Sizes[", "as in OutputGradientTensor"):
+        operator("MaxPoolingGrad", InputTensor=tensor(sizes))

@@ -135,6 +135,15 @@ def test_single_terms_are_copied(mode: str, dtype: str) -> None:
 
 
 @pytest.mark.decision("D-GRAD-2")
+@pytest.mark.parametrize("columns", [511, 512, 513])  # chains of 256 terms: two, less or more one
+def test_long_sums_along_two_axes(columns: int) -> None:
+    grad = np.random.default_rng(1).integers(-3, 4, (602, columns + 1)).astype("f4")
+    want = np.add.reduceat(np.add.reduceat(grad, [0, 601], 0), [0, columns], 1)
+    got = cudml.padding_grad(grad, (2, 2), (600, columns - 1), 0, mode="edge")
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.decision("D-GRAD-2")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("mode", SUMMED)
 @pytest.mark.parametrize("n", [1, 2, 3])

@@ -118,6 +118,8 @@ def _merge(dtype: str) -> Case:
         cudml.normalization_statistics(data((n, 3, 2), dtype, n), axes=0, dtype=kind)  # type: ignore[arg-type]
         for n in (4, 7)
     )
+    for count, *_ in (a, b):
+        count += np.arange(6, dtype=kind).reshape(count.shape)  # none like its neighbours
     results = cudml.merge_statistics(a, b)
     names = ("CountA", "MeanA", "M2A", "CountB", "MeanB", "M2B")
     inputs = dict(zip(names, (*a, *b), strict=True))

@@ -30,7 +30,6 @@ void thirds(const PoolGradPlan& plan, const Arrays& a) {
 }
 
 void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
-  if (plan.is_empty()) return;
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     const LpArrays<T> arrays(plan, a);
     if (most_covers(plan.forward) > kLongestChain)
