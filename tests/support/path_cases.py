@@ -161,6 +161,17 @@ CASES = [
         "windows of 2 to 8 taps cover planes without pads, gaps or overlap, a vector of which":
             max_grad((2, 7, 7, 5), (4, 2), (4, 2), order=LAST),
     }),
+    Case("pool_grad/max_lane_rows", max_grad((2, 16, 7, 5), 3, 2, 1, order=LAST), {
+        "elements have at most 32 bits":
+            max_grad((2, 16, 7, 5), 3, 2, 1, order=LAST, dtype="float64"),
+        "windows are 3 x 3": max_grad((2, 16, 7, 5), (3, 2), 2, 1, order=LAST),
+        "windows are 3 x 3, 2 apart": max_grad((2, 16, 7, 5), 3, (2, 1), 1, order=LAST),
+        "windows are 3 x 3, 2 apart, on planes a vector of which":
+            max_grad((2, 7, 7, 5), 3, 2, 1, order=LAST),
+        "windows are 3 x 3, 2 apart, on planes a vector of which or more lie side by side in all "
+        "tensors, beginning at most one row and column":
+            max_grad((2, 16, 7, 5), 3, 2, (1, 2), order=LAST),
+    }),
     Case("pool_grad/max_side_by_side", max_grad((2, 8, 2, 74), (1, 65), 9, order=LAST), {
         "8 planes or more lie side by side in x and the result":
             max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST),

@@ -21,6 +21,13 @@ class LineStream {
   LineStream& operator=(const LineStream&) = delete;
   ~LineStream() { finish(); }
 
+  /// Writes what is left, before others write to the same places.
+  void finish() {
+    flush();
+    copy_bytes(out_ + lead_, buffer_ + lead_, fill_ - lead_);
+    fill_ = lead_;
+  }
+
   /// The next piece belongs at `to`, wherever the last one ended.
   void seek(void* to) {
     if (to == out_ + fill_) return;
@@ -89,12 +96,6 @@ class LineStream {
     out_ += whole;
     fill_ -= whole;
     lead_ = 0;
-  }
-
-  void finish() {
-    flush();
-    copy_bytes(out_ + lead_, buffer_ + lead_, fill_ - lead_);
-    fill_ = lead_;
   }
 
   char* out_ = nullptr;          // the line that buffer_ begins with

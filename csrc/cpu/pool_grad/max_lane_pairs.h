@@ -5,8 +5,7 @@
 #include <array>
 #include <memory>
 
-#include "cpu/memory/line_stream.h"
-#include "cpu/pool_grad/covers.h"
+#include "cpu/pool_grad/lane_output.h"
 #include "cpu/pool_grad/max_pairs.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -81,19 +80,13 @@ class MaxLanePairs {
         f_(plan.forward),
         x_(static_cast<const T*>(x)),
         grad_(static_cast<const T*>(grad)),
-        result_(static_cast<T*>(result)),
+        output_(plan, result),
         lanes_((even_part(f_.batch[1], kMostLanes) + kLine - 1) / kLine * kLine) {
-    int64_t elements = f_.batch[0] * f_.batch[1];
-    for (const PoolAxis& a : f_.axis) {
-      elements *= a.in;
-      taps_ *= a.window;
-    }
+    for (const PoolAxis& a : f_.axis) taps_ *= a.window;
     staged_ = std::max<int64_t>(1, kStaged / (taps_ * lanes_));
-    is_streamed_ = is_streamed(elements * int64_t(sizeof(T)));
     // Stores past the caches of half a line each, to as many lines as there are taps, take up to
     // five times as long, and loads wait for those whose places in a page they have.
-    is_whole_ = are_lines_whole();
-    is_direct_ = !is_streamed_ || (kHasLineVectors && is_whole_);
+    is_direct_ = !output_.is_streamed() || (kHasLineVectors && output_.is_whole());
   }
 
   void run() const {
@@ -106,7 +99,7 @@ class MaxLanePairs {
   }
 
  private:
-  static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
+  static constexpr int64_t kLine = LaneOutput<T>::kLine;
 
   struct Room {
     std::unique_ptr<T[]> lines;
@@ -116,37 +109,27 @@ class MaxLanePairs {
     T* begin() const { return lines.get() + bytes_to_line(lines.get()) / int64_t(sizeof(T)); }
   };
 
-  /// Whether all lanes of a task begin a line of memory wherever they stand, and end one.
-  bool are_lines_whole() const {
-    const PoolStrides& r = plan_.result;
-    int64_t places = f_.batch[1];
-    for (int i = 0; i < 3; ++i) places |= f_.axis[i].in > 1 ? r.space[i] : 0;
-    for (int i = 0; i < f_.outer_rank; ++i) places |= plan_.result_outer[i];
-    places |= f_.batch[0] > 1 ? r.batch[0] : 0;
-    return places % kLine == 0 && bytes_to_line(result_) == 0;
-  }
-
   /// A row of windows, and the elements behind the last one's that have none.
   void row(const Task& task, Room& room) const {
     const PoolAxis &z = f_.axis[0], &y = f_.axis[1], &x = f_.axis[2];
     const int64_t o = task.space(0), p = task.space(1);
     const int64_t* const r = plan_.result.space;
     if (is_direct_)
-      share(task, 0, x.out, place(task, o * z.window, p * y.window, 0), {r[0], r[1], r[2]});
+      share(task, 0, x.out, output_.place(task, o * z.window, p * y.window, 0), {r[0], r[1], r[2]});
     for (int64_t c = 0, n; c < x.out && !is_direct_; c += n) {
       n = std::min(staged_, x.out - c);
       share(task, c, n, room.begin(),
             {n * x.window * task.n * y.window, n * x.window * task.n, task.n});
       for (int64_t i = 0; i < z.window * y.window; ++i)
-        put(task, o * z.window + i / y.window, p * y.window + i % y.window, c * x.window,
-            n * x.window, room.begin() + i * n * x.window * task.n, room.out);
+        output_.put(task, o * z.window + i / y.window, p * y.window + i % y.window, c * x.window,
+                    n * x.window, room.begin() + i * n * x.window * task.n, room.out);
     }
     const int64_t bottom = p + 1 == y.out ? y.in : (p + 1) * y.window;
     const int64_t back = o + 1 == z.out ? z.in : (o + 1) * z.window;
     for (int64_t i = o * z.window; i < back; ++i)
       for (int64_t j = p * y.window; j < bottom; ++j) {
         const bool has_windows = i < (o + 1) * z.window && j < (p + 1) * y.window;
-        put_nothing(task, i, j, has_windows ? x.out * x.window : 0);
+        output_.put_nothing(task, i, j, has_windows ? x.out * x.window : 0);
       }
   }
 
@@ -168,7 +151,7 @@ class MaxLanePairs {
     w.grad = grad_ + task.y + o * f_.y.space[0] + p * f_.y.space[1] + c * f_.y.space[2];
     w.step = x.window * f_.x.space[2];
     w.result_step = x.window * step[2];
-    w.is_streamed = is_streamed_ && is_direct_;
+    w.is_streamed = output_.is_streamed() && is_direct_;
     w.grad_step = f_.y.space[2];
     w.count = n;
     w.lanes = task.n;
@@ -177,40 +160,14 @@ class MaxLanePairs {
     share_lane_pairs<0>(w);
   }
 
-  T* place(const Task& task, int64_t z, int64_t y, int64_t x) const {
-    const int64_t* const step = plan_.result.space;
-    return result_ + task.x + z * step[0] + y * step[1] + x * step[2];
-  }
-
-  /// n elements of a row from number x on.
-  void put(const Task& task, int64_t z, int64_t y, int64_t x, int64_t n, const T* from,
-           LineStream& out) const {
-    const int64_t step = plan_.result.space[2];
-    const int64_t run = task.n == step ? n : 1, bytes = run * task.n * int64_t(sizeof(T));
-    T* dst = place(task, z, y, x);
-    for (int64_t i = 0; i < n; i += run, dst += run * step, from += run * task.n) {
-      if (!is_streamed_ || is_whole_) {
-        is_streamed_ ? stream_bytes(dst, from, bytes) : copy_bytes(dst, from, bytes);
-        continue;
-      }
-      out.seek(dst);
-      out.copy(from, bytes);
-    }
-  }
-
-  /// Elements of a row from number x on that no window reaches.
-  void put_nothing(const Task& task, int64_t z, int64_t y, int64_t x) const {
-    for (; x < f_.axis[2].in; ++x) std::fill_n(place(task, z, y, x), task.n, T{});
-  }
-
   const PoolGradPlan& plan_;
   const PoolPlan& f_;
   const T* const x_;
   const T* const grad_;
-  T* const result_;
+  const LaneOutput<T> output_;
   const int64_t lanes_;
   int64_t taps_ = 1, staged_;  // of a window; windows of a room
-  bool is_streamed_, is_whole_, is_direct_;
+  bool is_direct_;
 };
 
 }  // namespace

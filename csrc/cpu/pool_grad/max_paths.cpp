@@ -2,6 +2,7 @@
 #include "cpu/isa/families.h"
 #include "cpu/pool_grad/max_blocks.h"
 #include "cpu/pool_grad/max_lane_pairs.h"
+#include "cpu/pool_grad/max_lane_rows.h"
 #include "cpu/pool_grad/max_pairs.h"
 #include "cpu/pool_grad/max_rows.h"
 #include "cpu/pool_grad/max_scatter.h"
@@ -16,6 +17,7 @@ bool has_pairs(const PoolGradPlan& plan, const Machine&) { return MaxPairs<float
 bool has_lane_pairs(const PoolGradPlan& plan, const Machine&) {
   return MaxLanePairs<float>::fits(plan);
 }
+bool has_lane_rows(const PoolGradPlan& plan, const Machine&) { return LaneRowShape::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return has_lanes(plan) && plan.forward.x.batch[1] == 1;
 }
@@ -23,13 +25,20 @@ bool are_windows_small(const PoolGradPlan& plan, const Machine&) { return LaneSh
 bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, RowTypes{},
-        [&]<class T>() { run_rows<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]); });
+  visit(plan.forward.dtype, RowTypes{}, [&]<class T>() {
+    run_by_keys<MaxRows, T>(RowShape(plan), a.inputs[0], a.inputs[1], a.outputs[0]);
+  });
 }
 
 void pairs(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{},
         [&]<class T>() { MaxPairs<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]).run(); });
+}
+
+void lane_rows(const PoolGradPlan& plan, const Arrays& a) {
+  visit_usual(plan, [&]<class T>() {
+    run_by_keys<MaxLaneRows, T>(LaneRowShape(plan), a.inputs[0], a.inputs[1], a.outputs[0]);
+  });
 }
 
 void lane_pairs(const PoolGradPlan& plan, const Arrays& a) {
@@ -80,6 +89,13 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "more lie side by side in all tensors",
        has_lane_pairs}},
      lane_pairs},
+    {"pool_grad/max_lane_rows",
+     {kHasAvx,
+      kNarrow,
+      {"windows are 3 x 3, 2 apart, on planes a vector of which or more lie side by side in all "
+       "tensors, beginning at most one row and column before them",
+       has_lane_rows}},
+     lane_rows},
     {"pool_grad/max_side_by_side",
      {{"8 planes or more lie side by side in x and the result", has_neighbours},
       {"windows have few taps, at most 64 from the first to the last along an axis, and no element "

@@ -119,11 +119,12 @@ template <class T>
 
 template <class T, class K>
 class MaxRows {
-  using Room = RowRoom<T, K>;
   static constexpr int64_t kStep = kLanes<K>;
   static constexpr int64_t kShortest = 160;  // bytes of a row that goes past the caches
 
  public:
+  using Room = RowRoom<T, K>;
+
   MaxRows(const RowShape& shape, const void* x, const void* grad, void* result)
       : s_(shape),
         x_(static_cast<const T*>(x)),
@@ -249,21 +250,21 @@ class MaxRows {
   bool is_streamed_;
 };
 
-/// Floats are compared as such, and as integers in blocks that have a NaN; behind one of these some
-/// are not tried as floats.
-template <class T>
-void run_rows(const PoolGradPlan& plan, const void* x, const void* grad, void* result) {
+/// Runs Blocks<T, K> of a shape. Floats are compared as such, and as integers in blocks that have a
+/// NaN; behind one of these some are not tried as floats.
+template <template <class, class> class Blocks, class T, class Shape>
+void run_by_keys(const Shape& shape, const void* x, const void* grad, void* result) {
   using K = std::conditional_t<sizeof(T) == 4, float, RowKey<T>>;
-  const RowShape shape(plan);
-  const MaxRows<T, K> rows(shape, x, grad, result);
-  const MaxRows<T, RowKey<T>> exact(shape, x, grad, result);
+  using Exact = Blocks<T, RowKey<T>>;
+  const Blocks<T, K> quick(shape, x, grad, result);
+  const Exact exact(shape, x, grad, result);
   const TaskSpace space = shape.tasks();
-  parallel_for(space.count(), plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-    const RowRoom<T, K> room(shape);
-    std::optional<RowRoom<T, RowKey<T>>> exact_room;
+  parallel_for(space.count(), shape.plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+    typename Blocks<T, K>::Room room(shape);
+    std::optional<typename Exact::Room> exact_room;
     int64_t untried = 0;
     for_tasks(space, begin, end, [&](const Task& task, int64_t) {
-      if (--untried < 0 && rows.block(task, room)) return;
+      if (--untried < 0 && quick.block(task, room)) return;
       if constexpr (std::is_same_v<K, float>) {
         if (untried < 0) untried = 16;
         if (!exact_room) exact_room.emplace(shape);

@@ -161,36 +161,54 @@ inline void add_won(RowSums& sum, const RowTaps& tap, const RowTaps& number, con
   sum = tap == number ? sum + grad : sum;
 }
 
+/// A vector of windows: the numbers of their winners, and their gradients.
+struct WonGrads {
+  RowTaps tap;
+  RowSums grad;
+};
+
+/// What elements of two columns and two rows are handed: those in `ends` are a window's first
+/// column and the third one of the window to its left.
+struct SharedGrads {
+  RowSums ends = {}, middle = {}, ends_below = {}, middle_below = {};
+};
+
+/// Adds up in the order of taps.
+[[gnu::always_inline]] inline SharedGrads share_grads(const WonGrads& right, const WonGrads& left,
+                                                      const WonGrads& above,
+                                                      const WonGrads& above_left,
+                                                      const TapNumbers<int32_t>& number) {
+  SharedGrads s;
+  add_won(s.ends, right.tap, number.of[0], right.grad);
+  add_won(s.ends, left.tap, number.of[2], left.grad);
+  add_won(s.ends, above.tap, number.of[6], above.grad);
+  add_won(s.ends, above_left.tap, number.of[8], above_left.grad);
+  add_won(s.middle, right.tap, number.of[1], right.grad);
+  add_won(s.middle, above.tap, number.of[7], above.grad);
+  add_won(s.ends_below, right.tap, number.of[3], right.grad);
+  add_won(s.ends_below, left.tap, number.of[5], left.grad);
+  add_won(s.middle_below, right.tap, number.of[4], right.grad);
+  return s;
+}
+
 /// Vectors of windows, to the left of those that come next.
 struct WindowsBefore {
   RowTaps tap = {}, above = {};
 };
 
-/// Adds up in the order of taps. An end of a window's row is its first column and the third one of
-/// the window to its left.
 template <class T, class K>
 [[gnu::always_inline]] inline void collect_windows(const WindowRows<T, K>& w, int64_t i,
                                                    const RowTaps& right, WindowsBefore& before,
                                                    const TapNumbers<int32_t>& number) {
   const auto above = load_vector<RowTaps>(w.winner + i);
   store_vector(w.winner + i, right);
-  const auto grad = load_vector<RowSums>(w.grad + i);
-  const auto grad_above = load_vector<RowSums>(w.grad_above + i);
+  const auto grad = [&](const float* at) { return load_vector<RowSums>(at + i); };
   const auto left = one_before(before.tap, right), above_left = one_before(before.above, above);
-  const auto grad_left = load_vector<RowSums>(w.grad + i - 1);
-  RowSums ends = {}, middle = {};
-  add_won(ends, right, number.of[0], grad);
-  add_won(ends, left, number.of[2], grad_left);
-  add_won(ends, above, number.of[6], grad_above);
-  add_won(ends, above_left, number.of[8], load_vector<RowSums>(w.grad_above + i - 1));
-  add_won(middle, right, number.of[1], grad);
-  add_won(middle, above, number.of[7], grad_above);
-  store_pairs(w.dst[0] + 2 * i, ends, middle);
-  ends = middle = RowSums{};
-  add_won(ends, right, number.of[3], grad);
-  add_won(ends, left, number.of[5], grad_left);
-  add_won(middle, right, number.of[4], grad);
-  store_pairs(w.dst[1] + 2 * i, ends, middle);
+  const SharedGrads s =
+      share_grads({right, grad(w.grad)}, {left, grad(w.grad - 1)}, {above, grad(w.grad_above)},
+                  {above_left, grad(w.grad_above - 1)}, number);
+  store_pairs(w.dst[0] + 2 * i, s.ends, s.middle);
+  store_pairs(w.dst[1] + 2 * i, s.ends_below, s.middle_below);
   before.tap = right;
   before.above = above;
 }
