@@ -5,7 +5,7 @@
 
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/passed.h"
-#include "cpu/mvn_grad/row_space.h"
+#include "cpu/mvn_grad/row_output.h"
 #include "cpu/threads/interrupt.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -26,8 +26,9 @@ struct RowCells {
   const T *x, *grad;
   T* dx;
   Parameter<T> scale, bias;
-  int64_t n, batch;                   // elements of a row; rows that are taken together
-  bool is_large, is_streamed;         // read ahead; written past the caches
+  int64_t n, batch;  // elements of a row; rows that are taken together
+  bool is_large;     // read ahead
+  RowPlaces<T> places;
   int64_t x_step = 0, grad_step = 0;  // to the row that is read ahead
 
   RowCells(const MvnGradPlan& p, const Operands& o)
@@ -41,7 +42,7 @@ struct RowCells {
         n(p.cell_size),
         batch(RowSpace<Acc<T>>::batch_of(n * int64_t(sizeof(T)))),
         is_large(is_norm_streamed(p.cells * n * int64_t(sizeof(T)))),
-        is_streamed(is_large && has_whole_lines()) {
+        places(p, dx, is_large) {
     if (p.kept_rank == 0) return;
     const int64_t row_bytes = n * int64_t(sizeof(T)),
                   ahead = std::max(batch, (kRowAheadBytes + row_bytes - 1) / row_bytes);
@@ -56,18 +57,6 @@ struct RowCells {
       are_rows &= !plan.totals[k].is_wanted || plan.reduced[0].totals[k] == 1;
     return are_rows;
   }
-
-  /// The first element of a row of dx that begins a line, if such rows are streamed.
-  int64_t first_whole() const { return is_streamed ? bytes_to_line(dx) / int64_t(sizeof(T)) : 0; }
-
- private:
-  /// Whether rows of dx are as long as lines, which may be written past the caches.
-  bool has_whole_lines() const {
-    if (!plan.wants_dx || plan.reduced[0].dx != 1) return false;
-    int64_t steps = n;
-    for (int d = 0; d < plan.kept_rank; ++d) steps |= plan.kept[d].dx;
-    return steps * int64_t(sizeof(T)) % 64 == 0 && bytes_to_line(dx) % int64_t(sizeof(T)) == 0;
-  }
 };
 
 /// What one thread does with rows that it takes in order.
@@ -80,7 +69,8 @@ class RowShare {
       : c_(cells),
         plan_(cells.plan),
         totals_(totals),
-        space_(cells.plan, cells.batch, cells.first_whole()) {
+        space_(cells.plan, cells.batch, cells.places.first_whole()),
+        output_(cells.places, cells.batch) {
     if (!plan_.has_scale) std::fill_n(space_.scale, c_.n, A(1));
     if (space_.bias) std::fill_n(space_.bias, c_.n, A(0));
     scale_ = space_.scale;
@@ -89,18 +79,13 @@ class RowShare {
 
   /// Rows [begin, end), which are added to a share of the totals.
   void run(int64_t begin, int64_t end, int64_t share) {
-    GradWalk row(plan_.kept, plan_.kept_rank, begin);
     Pace pace;
     GradOffsets at[kMostBatched];
     for (int64_t i = begin, count; i < end; i += count) {
       if (i > begin && (i - begin) % kMostStaged == 0) totals_.settle(share);
-      const int64_t most = std::min({c_.batch, end - i, rows_left(row.offsets(), share),
-                                     kMostStaged - (i - begin) % kMostStaged});
-      count = 0;
-      do {
-        at[count++] = row.offsets();
-        row.advance();
-      } while (count < most && are_alike(at[0], row.offsets()));
+      count =
+          place_rows(i, std::min({c_.batch, end - i, kMostStaged - (i - begin) % kMostStaged}), at);
+      count = std::min(count, rows_left(at[0], share));
       pace.add(count * c_.n);
       run_batch(at, count);
     }
@@ -117,6 +102,25 @@ class RowShare {
   static bool are_alike(const GradOffsets& a, const GradOffsets& b) {
     return a.scale == b.scale && a.bias == b.bias && a.totals[0] == b.totals[0] &&
            a.totals[1] == b.totals[1];
+  }
+
+  /// Finds the places of rows from the first on, up to `most` that are alike; returns how many.
+  int64_t place_rows(int64_t first, int64_t most, GradOffsets* at) const {
+    at[0] = GradOffsets{};
+    if (plan_.kept_rank == 0) return 1;
+    const MvnGradAxis inner = plan_.kept[plan_.kept_rank - 1];
+    const bool is_shared = !inner.scale && !inner.bias && !inner.totals[0] && !inner.totals[1];
+    int64_t count = 0;
+    bool is_full = false;
+    for_axis_pieces(plan_.kept, plan_.kept_rank, GradOffsets{}, first, most,
+                    [&](const GradOffsets& origin, int64_t, int64_t n) {
+                      is_full |= count > 0 && !are_alike(at[0], origin);
+                      if (is_full) return;
+                      is_full = !is_shared;
+                      for (int64_t r = 0; r < (is_shared ? n : 1); ++r)
+                        at[count++] = origin.after(inner, r);
+                    });
+    return count;
   }
 
   /// How many more rows may be added to what has been, which is given away if they belong
@@ -167,16 +171,19 @@ class RowShare {
     GradRow<T, G> rows[kMostBatched];
     DxRow<T> to[kMostBatched];
     bool is_sound = true;
+    for (int64_t r = 0; r < count; ++r)  // divisions and roots that do not wait for each other
+      rows[r].state = state_given<A>(plan_, c_.operands, at[r]);
     for (int64_t r = 0; r < count; ++r) {
       if (!read_row(at[r], space_.h[r], rows[r])) find_sums(rows[r]);
       if (plan_.has_own_sums()) set_means(rows[r]);
-      is_sound &= to[r].set(plan_.wants_dx ? c_.dx + at[r].dx : nullptr, rows[r].state);
+      is_sound &= to[r].set(plan_.wants_dx ? output_.place(at, r) : nullptr, rows[r].state);
     }
     bool has_totals = !plan_.has_totals();
-    if (plan_.wants_dx && is_sound && plan_.reduced[0].dx == 1)
+    if (plan_.wants_dx && is_sound && plan_.reduced[0].dx == 1) {
       has_totals |= write_rows_to(takes_product(plan_), rows, to, count, scale_, c_.n,
-                                  space_.totals, c_.is_streamed);
-    else if (plan_.wants_dx)
+                                  space_.totals, output_.is_streamed());
+      output_.put(at, count);
+    } else if (plan_.wants_dx)
       for (int64_t r = 0; r < count; ++r) write_singly(c_.dx + at[r].dx, rows[r]);
     if (!has_totals) add_rows_to(space_.totals, rows, to, count, c_.n);
   }
@@ -186,7 +193,6 @@ class RowShare {
   bool read_row(const GradOffsets& at, A* h, GradRow<T, G>& row) const {
     const bool is_activated = plan_.activation.kind != ActivationKind::identity;
     row.x = c_.x + at.x;
-    row.state = state_given<A>(plan_, c_.operands, at);
     const T* const grad = c_.grad + at.grad;
     if (c_.is_large) {
       row.next[0] = row.x + c_.x_step;
@@ -267,6 +273,7 @@ class RowShare {
   const MvnGradPlan& plan_;
   const Totals<A>& totals_;
   RowSpace<A> space_;
+  RowOutput<T> output_;
   const A *scale_ = nullptr, *bias_ = nullptr;
   int64_t scale_at_ = kNowhere, bias_at_ = kNowhere;  // where these rows begin
   Added added_[2];                                    // of each total

@@ -26,6 +26,13 @@ struct GradOffsets {
       totals[k] += steps * a.totals[k];
     }
   }
+  /// The place so many steps on: of one that stays as it is, since what is loaded right after its
+  /// parts were stored waits for them.
+  GradOffsets after(const MvnGradAxis& a, int64_t steps) const {
+    GradOffsets o = *this;
+    o.add(a, steps);
+    return o;
+  }
   void add(const GradOffsets& o) {
     x += o.x;
     grad += o.grad;

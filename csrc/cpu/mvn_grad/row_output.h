@@ -1,0 +1,78 @@
+// Where packed rows of dx go: to their place, whole lines of it past the caches, or by way of a
+// room that holds some rows.
+#pragma once
+
+#include <memory>
+
+#include "cpu/memory/line_stream.h"
+#include "cpu/mvn_grad/row_space.h"
+
+namespace cudml::cpu::CUDML_ISA {
+namespace {
+
+/// How rows of n elements reach memory. Short ones that follow each other and do not all begin
+/// lines are gathered: the lines that two of them share would be read before they are written.
+template <class T>
+struct RowPlaces {
+  static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
+  /// Bytes of a row that is gathered: of longer ones few lines are shared.
+  static constexpr int64_t kMostGathered = 4096;
+
+  T* dx = nullptr;
+  int64_t n = 0;
+  bool is_streamed = false, is_gathered = false;
+
+  RowPlaces(const MvnGradPlan& plan, T* to, bool is_large) : dx(to), n(plan.cell_size) {
+    if (!plan.wants_dx || plan.reduced[0].dx != 1 || !is_large) return;
+    int64_t steps = n;
+    for (int d = 0; d < plan.kept_rank; ++d) steps |= plan.kept[d].dx;
+    const bool are_even = bytes_to_line(dx) % int64_t(sizeof(T)) == 0;
+    is_streamed = steps % kLine == 0 && are_even;
+    const bool are_packed = plan.kept_rank > 0 && plan.kept[plan.kept_rank - 1].dx == n;
+    if (!are_packed || (is_streamed && bytes_to_line(dx) == 0)) return;
+    is_gathered = n * int64_t(sizeof(T)) <= kMostGathered;
+    if (is_gathered) is_streamed = false;
+  }
+
+  /// The first element of a row that begins a line, if such rows are streamed.
+  int64_t first_whole() const { return is_streamed ? bytes_to_line(dx) / int64_t(sizeof(T)) : 0; }
+};
+
+/// One thread's rows of dx, up to `batch` at a time.
+template <class T>
+class RowOutput {
+ public:
+  RowOutput(const RowPlaces<T>& places, int64_t batch) : places_(places) {
+    if (!places.is_gathered) return;
+    room_.reset(new T[size_t(batch * places.n + 2 * places.kLine)]);
+    rows_ = room_.get() + bytes_to_line(room_.get()) / int64_t(sizeof(T));
+    stream_.reset(new LineStream);
+  }
+
+  bool is_streamed() const { return places_.is_streamed; }
+
+  /// Where row r of some is to be written, whole vectors of it.
+  T* place(const GradOffsets* at, int64_t r) const {
+    return rows_ ? rows_ + r * places_.n : places_.dx + at[r].dx;
+  }
+
+  /// Row by row these have been written there.
+  void put(const GradOffsets* at, int64_t count) const {
+    if (!rows_) return;
+    for (int64_t r = 0, n; r < count; r += n) {
+      n = 1;
+      while (r + n < count && at[r + n].dx == at[r].dx + n * places_.n) ++n;
+      stream_->seek(places_.dx + at[r].dx);
+      stream_->copy(rows_ + r * places_.n, n * places_.n * int64_t(sizeof(T)));
+    }
+  }
+
+ private:
+  const RowPlaces<T>& places_;
+  std::unique_ptr<T[]> room_;
+  std::unique_ptr<LineStream> stream_;
+  T* rows_ = nullptr;
+};
+
+}  // namespace
+}  // namespace cudml::cpu::CUDML_ISA
