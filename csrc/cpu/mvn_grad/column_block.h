@@ -18,6 +18,10 @@ using tuning::mvn_grad::kGradColumns;
 using tuning::mvn_grad::kLeastTurn;
 using tuning::mvn_grad::kTurnBytes;
 
+/// Rows of multiples of so many bytes fight for the same few places of the first-level cache, which
+/// holds about so many of them.
+constexpr int64_t kWayBytes = 2048, kFightingTurn = 16;
+
 /// Where the rows of a strip stand, in elements from a place in each tensor.
 struct StripRows {
   int64_t n = 0;
@@ -120,9 +124,12 @@ class ColumnBlock {
     tiles_ = (span.n + kTileColumns - 1) / kTileColumns;
     is_narrow_ = span.n < kTileColumns;
     turn_ = kStripRows;
-    // Computing takes longer than reading, or a tile is all there is of a row.
-    if (kHasLineVectors || kIsWidened || is_narrow_ || !is_passing_) return;
-    turn_ = std::clamp(kTurnBytes / (span.n * int64_t(sizeof(T))), kLeastTurn, kStripRows);
+    if (kHasLineVectors || kIsWidened || is_narrow_) return;  // a tile may be all there is of a row
+    const int64_t row_bytes = span.n * int64_t(sizeof(T));
+    if (is_passing_)
+      turn_ = std::clamp(kTurnBytes / row_bytes, kLeastTurn, kStripRows);
+    else if (row_bytes % kWayBytes == 0)  // otherwise computing takes longer than reading
+      turn_ = kFightingTurn;
   }
   const ColumnSpan& span() const { return span_; }
 

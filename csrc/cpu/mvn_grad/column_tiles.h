@@ -89,7 +89,62 @@ struct TilePass {
         of[k].shift = load_wide(c.bias + k * kFloats, Whole{});
       }
   }
+
+  /// Turns gradients of rows' columns into h.
+  template <int kCount>
+  [[gnu::always_inline]] void operator()(Floats (&grad)[kCount], const Floats (&z)[kCount]) const {
+    if constexpr (std::is_same_v<Pass, SwishPass>) {
+      Floats slope[kCount];
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i) slope[i] = of[i % kTileVectors].product(z[i]);
+      QuickSwishSlope{}(slope);
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i) grad[i] *= slope[i];
+    } else {
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i) grad[i] = of[i % kTileVectors](grad[i], z[i]);
+    }
+  }
 };
+
+/// Rows of a tile that are worked on together: a processor has no room for more than two long
+/// chains of operations in order, but for parts of four that take turns.
+template <class Pass>
+constexpr int kRowsAtOnce = std::is_same_v<Pass, SwishPass> ? 2 : 1;
+
+/// z and h of some rows.
+template <int kRows>
+struct TileTerms {
+  static constexpr int kCount = kRows * kTileVectors;
+  Floats z[kCount], h[kCount];
+
+  template <class T, class G, class Pass>
+  [[gnu::always_inline]] TileTerms(TileRows<const T> x, TileRows<const G> grad, int64_t r,
+                                   const TileNormalizer& normal, const TilePass<Pass>& pass) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kRows; ++i) {
+      const T* const row = x[r + i];
+      const G* const g = grad[r + i];
+      x.fetch(row);
+      grad.fetch(g);
+#pragma GCC unroll 2
+      for (int k = 0; k < kTileVectors; ++k) {
+        z[i * kTileVectors + k] = normal(row, k);
+        h[i * kTileVectors + k] = load_wide(g + k * kFloats, Whole{});
+      }
+    }
+    pass(h, z);
+  }
+};
+
+/// Calls fn.operator()<kRows>(r) for n rows, kRows of them from number r on.
+template <int kMost, class Fn>
+[[gnu::always_inline]] inline void for_rows(int64_t n, const Fn& fn) {
+  int64_t r = 0;
+  for (; r + kMost <= n; r += kMost) fn.template operator()<kMost>(r);
+  if constexpr (kMost > 1)
+    if (r < n) fn.template operator()<1>(r);
+}
 
 /// Sums for each column of a tile: of d and d * d, or of h and of h * d or h * z.
 struct TileSums {
@@ -189,17 +244,11 @@ template <class T, class G, class Pass>
   const TileNormalizer normal(c);
   const TilePass<Pass> pass(passing, c);
   StripSums strip(sums);
-  for (int64_t r = 0; r < n; ++r) {
-    const T* const row = x[r];
-    const G* const g = grad[r];
-    x.fetch(row);
-    grad.fetch(g);
-#pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
-      const Floats z = normal(row, k);
-      strip.add(k, pass.of[k](load_wide(g + k * kFloats, Whole{}), z), z);
-    }
-  }
+  for_rows<kRowsAtOnce<Pass>>(n, [&]<int kRows>(int64_t r) __attribute__((always_inline)) {
+    const TileTerms<kRows> terms(x, grad, r, normal, pass);
+#pragma GCC unroll 4
+    for (int i = 0; i < terms.kCount; ++i) strip.add(i % kTileVectors, terms.h[i], terms.z[i]);
+  });
   strip.put(sums);
 }
 
@@ -224,21 +273,20 @@ template <class T, class G, class D, class Pass>
   }
   const bool has_product = how.has_product, is_streamed = how.is_streamed,
              converts = converts_pairs();
-  for (int64_t r = 0; r < n; ++r) {
-    const T* const row = x[r];
-    const G* const g = grad[r];
-    D* const to = dx[r];
-    Floats result[kTileVectors];
-    x.fetch(row);
-    grad.fetch(g);
+  for_rows<kRowsAtOnce<Pass>>(n, [&]<int kRows>(int64_t r) __attribute__((always_inline)) {
+    const TileTerms<kRows> terms(x, grad, r, normal, pass);
 #pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
-      const Floats z = normal(row, k), h = pass.of[k](load_wide(g + k * kFloats, Whole{}), z),
-                   d = fused(h, scale[k], shift[k]);
-      result[k] = normal.factor[k] * (has_product ? fused(z, slope[k], d) : d);
+    for (int i = 0; i < kRows; ++i) {
+      Floats result[kTileVectors];
+#pragma GCC unroll 2
+      for (int k = 0; k < kTileVectors; ++k) {
+        const Floats z = terms.z[i * kTileVectors + k],
+                     d = fused(terms.h[i * kTileVectors + k], scale[k], shift[k]);
+        result[k] = normal.factor[k] * (has_product ? fused(z, slope[k], d) : d);
+      }
+      put_pair(dx[r + i], result[0], result[1], is_streamed, false, converts);
     }
-    put_pair(to, result[0], result[1], is_streamed, false, converts);
-  }
+  });
 }
 
 /// Writes v and the gradient of n rows as packed floats.
