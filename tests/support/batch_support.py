@@ -27,11 +27,16 @@ class Draw:
     out: np.ndarray
     kept: tuple[int, ...]
     keywords: dict[str, Any]
+    place: tuple[int, int] | None = None  # of `out` among so many results, where there are several
 
     def _call(self, arrays: dict[str, np.ndarray], out: np.ndarray) -> dict[str, Any]:
         sized = ("average_pooling_grad", "padding_grad")
-        sizes = {"input_sizes": out.shape} if self.op in sized else {}
-        return {**arrays, **self.keywords, **sizes, "out": out}
+        given: dict[str, Any] = {"input_sizes": out.shape} if self.op in sized else {}
+        given["out"] = out
+        if self.place is not None:
+            number, results = self.place
+            given["out"] = tuple(out if i == number else None for i in range(results))
+        return {**arrays, **self.keywords, **given}
 
     def run(self, arrays: dict[str, np.ndarray], out: np.ndarray) -> np.ndarray:
         """The bits of the result, which is written to `out`."""
@@ -159,13 +164,36 @@ def _parameter(
     return _values(rng, sizes, np.dtype(np.float32) if is_wide else dtype)
 
 
-def normalization(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
+@dataclass
+class Groups:
+    """What calls of normalization and of its gradients have in common."""
+
+    sizes: tuple[int, ...]
+    reduced: list[int]
+    dtype: np.dtype
+    layout: Any
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return tuple(d for d in range(len(self.sizes)) if d not in self.reduced)
+
+    @property
+    def summed(self) -> tuple[int, ...]:
+        """The sizes of what a group has one of."""
+        return tuple(1 if d in self.reduced else n for d, n in enumerate(self.sizes))
+
+    def other_layout(self, rng: np.random.Generator) -> Any:
+        return self.layout if rng.random() < 0.75 else _layout(rng, len(self.sizes))
+
+
+def _groups(rng: np.random.Generator, most: int) -> Groups:
+    """With x, and perhaps scale and bias."""
     rank = int(rng.integers(2, 5))
     reduced = [int(d) for d in rng.permutation(rank)[: rng.integers(1, rank)]]
-    kept = tuple(d for d in range(rank) if d not in reduced)
     shape, room = [1] * rank, most
     for d in rng.permutation(rank):
-        shape[d] = _size(rng, max(1, min(1024 if d in kept else most // 4, room)))
+        shape[d] = _size(rng, max(1, min(most // 4 if d in reduced else 1024, room)))
         room //= shape[d]
     dtype = dtype_of(str(rng.choice(DTYPES)))
     sizes, layout = tuple(shape), _layout(rng, rank)
@@ -173,14 +201,42 @@ def normalization(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
     for name in ("scale", "bias"):
         if rng.random() < 0.6:
             arrays[name] = _parameter(rng, sizes, reduced, dtype)
-    out = placed(sizes, dtype, *(layout if rng.random() < 0.75 else _layout(rng, rank)), 0)
+    return Groups(sizes, reduced, dtype, layout, arrays)
+
+
+def normalization(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
+    groups = _groups(rng, most)
+    out = placed(groups.sizes, groups.dtype, *groups.other_layout(rng), 0)
     keywords = {
-        "axes": tuple(reduced),
+        "axes": tuple(groups.reduced),
         "use_mean": bool(rng.random() < 0.85),
         "use_variance": bool(rng.random() < 0.9),
         "activation": ACTIVATIONS[rng.integers(0, len(ACTIVATIONS))],
     }
-    return Draw("mean_variance_normalization", arrays, out, kept, keywords)
+    return Draw("mean_variance_normalization", groups.arrays, out, groups.kept, keywords)
+
+
+def normalization_gradient(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
+    """The gradient of x, beside those of scale and bias, which all groups share, or without. Groups
+    have a mean or a variance."""
+    is_given = bool(rng.random() < 0.4)
+    groups = _groups(rng, most)
+    groups.arrays["grad"] = _array(rng, groups.sizes, groups.dtype, groups.other_layout(rng))
+    if is_given:  # statistics that are data
+        wide = np.dtype(rng.choice([np.float32, np.float64]))
+        groups.arrays["mean"] = _values(rng, groups.summed, wide)
+        groups.arrays["variance"] = np.abs(_values(rng, groups.summed, wide))
+    use_mean = is_given or bool(rng.random() < 0.85)
+    keywords = {
+        "axes": tuple(groups.reduced),
+        "use_mean": use_mean,
+        "use_variance": is_given or not use_mean or bool(rng.random() < 0.9),
+        "activation": ACTIVATIONS[rng.integers(0, len(ACTIVATIONS))],
+        "outputs": ("x", "scale", "bias")[: int(rng.integers(1, 4))],
+    }
+    out = placed(groups.sizes, groups.dtype, *groups.other_layout(rng), 0)
+    op = "mean_variance_normalization_grad"
+    return Draw(op, groups.arrays, out, groups.kept, keywords, (0, 3))
 
 
 def pooling(op: str) -> Callable[..., Draw]:
@@ -255,6 +311,7 @@ def padding_gradient(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Dra
 
 DRAWS: dict[str, Callable[..., Draw]] = {
     "mean_variance_normalization": normalization,
+    "mean_variance_normalization_grad": normalization_gradient,
     "padding_grad": padding_gradient,
     **{
         op: pooling(op)
