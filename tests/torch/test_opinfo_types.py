@@ -34,9 +34,10 @@ NO_INTEGERS = "operators that compute have floating-point types, as DirectML's"
 # Types that torch's operators have and cudml's do not: start of the name, types, and the rule.
 LACKING: list[tuple[str, tuple[str, ...], str]] = [
     ("avg_pool", ("int64",), NO_INTEGERS),
-    ("pad", ("bool", "complex64", "complex128"), "DirectML has no such type"),
+    ("pad", ("bool", "complex64", "complex128", "float8_e4m3fn"), "DirectML has no such type"),
     ("rms_norm", ("complex64", "complex128"), "DirectML has no such type"),
 ]
+LATER = ("float8_e4m3fn",)  # which older releases have no operators for, and cudml no name
 
 
 def name_of(op: Any) -> str:
@@ -184,8 +185,9 @@ def test_samples_of_integers(op: Any, dtype: Any) -> None:
 @pytest.mark.parametrize(("op", "dtype"), of_types(is_lacking))
 def test_types_that_are_lacking(op: Any, dtype: Any) -> None:
     name = name_of(op)
+    words = "DLPack's type code 10" if short(dtype) in LATER else short(dtype)
     for sample in samples(op, dtype):
-        with refused(TypeError, short(dtype)):
+        with refused(TypeError, words):
             called(functional, name, arguments(name, sample))
 
 
@@ -195,4 +197,5 @@ def test_every_type_of_torchs_is_tested() -> None:
     there = {(name_of(op), short(dtype)) for op in OPERATORS for dtype in op.dtypes}
     assert all(dtype in known or is_lacking(name, dtype) for name, dtype in there)
     for start, types, _ in LACKING:
-        assert all(any(n.startswith(start) and d == t for n, d in there) for t in types)
+        old = [t for t in types if t not in LATER]
+        assert all(any(n.startswith(start) and d == t for n, d in there) for t in old)
