@@ -263,3 +263,18 @@ def test_axes_of_size_1_act_like_empty_axes() -> None:
         for axes in ((0,), (2, 0), 2):
             got = cudml.mean_variance_normalization(x, None, bias, axes=axes, **flags)
             assert same_bits(got, want)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("channels", [7, 64, 256])
+def test_rows_that_follow_each_other_in_pieces(channels: int, dtype: str) -> None:
+    """Of a group's rows of channels 40 follow each other; others stand between those in x and y."""
+    x = data((3, 50, channels), dtype)[:, :40]
+    room = np.full((3, 60, channels), 7, x.dtype)
+    cudml.mean_variance_normalization(x, axes=(0, 1), out=room[:, :40])
+    want = cudml.mean_variance_normalization(x.copy(), axes=(0, 1))
+    near = {"float64": 1e-13, "float32": 1e-5}.get(dtype, 1e-2)
+    got, want = room[:, :40].astype("f8"), want.astype("f8")
+    np.testing.assert_allclose(got, want, rtol=near, atol=near)
+    assert (room[:, 40:] == 7).all()
