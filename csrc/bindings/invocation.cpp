@@ -54,7 +54,8 @@ const TensorDesc& Invocation::settle(int index, Dtype dtype, const Dims& sizes,
 }
 
 std::shared_ptr<const PlannedCall> Invocation::keep(const Plan& plan) const {
-  auto planned = std::make_shared<PlannedCall>(PlannedCall{Program(call_.op, plan, call_.place)});
+  auto planned =
+      std::make_shared<PlannedCall>(PlannedCall{Program(call_.op, plan, call_.place), {}});
   for (size_t o = 0; o < output_count_; ++o) planned->outputs[o] = outputs_[o].array.view;
   // Python code of an argument, or another thread, may have forced another kernel meanwhile.
   if (library::forced_kernel_now() == call_.forced_kernel) keep_plan(key_, planned);

@@ -86,7 +86,7 @@ HD T passed(T a, T b, T grad, T v) {
     return grad * a;
   } else {
     const T product = grad * (v == v ? slope<kKind>(a, b, v) : v);
-    return (v == v) & blocks<kKind>(a, b, v) ? T(0) : product;
+    return ((v == v) & blocks<kKind>(a, b, v)) ? T(0) : product;
   }
 }
 
