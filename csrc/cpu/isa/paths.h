@@ -20,8 +20,9 @@ struct Machine {
 template <class Plan>
 using Predicate = choose::Predicate<Plan, Machine>;
 
-/// How many times as fast a path is as the next one of its list that would take the plan, measured
-/// by `benchmarks/run.py --paths`, at its best and where that was; 0 where it is not measured.
+/// How many times as fast a path is as the next one of its list that would take the plan, at its
+/// best on one thread and where that was: benchmarks/results/cpu_zen3_paths.txt; 0 where it has not
+/// been measured, or does not gain on that processor.
 struct Gain {
   double times = 0;
   const char* where = "";  // a problem of the benchmark suite

@@ -79,7 +79,8 @@ constexpr Path<MvnPlan> kPaths[] = {
       {"elements of a group stand apart, or packed pieces of at most 128: its sums are then those "
        "it has among neighbours, be there any or none",
        has_tiles}},
-     tiles},
+     tiles,
+     {90.0, "43 BatchNorm, 256x64x112x112, float16 L"}},
     {"mvn/paired_rows",
      {{"the processor has vectors that fill a line of memory", has_line_vectors},
       kPacked,
@@ -89,7 +90,7 @@ constexpr Path<MvnPlan> kPaths[] = {
        "bias that they share and no activation",
        has_pairs}},
      paired_rows},
-    {"mvn/rows", {kNarrow, kPacked}, rows},
+    {"mvn/rows", {kNarrow, kPacked}, rows, {17.6, "34 LayerNorm, 8192x16384, bfloat16 C"}},
     {"mvn/columns",
      {{"elements are float64", are_floats_wide},
       {"elements of a group stand 8 or more apart, or packed pieces of at most 128", has_columns}},

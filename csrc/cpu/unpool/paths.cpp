@@ -31,7 +31,8 @@ constexpr Path<UnpoolPlan> kPaths[] = {
     {"unpool/planes",
      {{"planes of the result are packed", has_planes},
       {"there are several planes", are_planes_several}},
-     run<UnpoolPlanes>},
+     run<UnpoolPlanes>,
+     {15.7, "82 unpool+uint32 2x2/2, 16x64x256x256, float16 C"}},
     {"unpool/plain", {}, run<UnpoolPlain>},
 };
 
