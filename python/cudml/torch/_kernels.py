@@ -1,4 +1,8 @@
-"""The operators on tensors that have memory: results are allocated here and written by `cudml`."""
+"""The operators on tensors that have memory: `cudml` computes them.
+
+It allocates the results as well, where they get the memory format of `RESULTS` from it: that takes
+half of the time.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,15 @@ from torch import Tensor
 
 import cudml
 from cudml.torch._activations import decode
-from cudml.torch._results import RESULTS, Ints, Triple, row_major
+from cudml.torch._results import RESULTS, Ints, Triple, keep_order, keeps_order, masked, row_major
 from cudml.torch._schemas import library
 
 _OUTPUTS = ("x", "scale", "bias")
+
+
+def _out(like: Tensor, name: str, *arguments: Any) -> Any:
+    """What an operator writes to; None where `cudml` allocates the same by itself."""
+    return None if keeps_order(like) else RESULTS[name](*arguments)
 
 
 def _pooling(name: str) -> Callable[..., Tensor]:
@@ -21,52 +30,48 @@ def _pooling(name: str) -> Callable[..., Tensor]:
     keyword = {"average_pooling": "include_padding", "lp_pooling": "p"}.get(name)
 
     def kernel(x: Tensor, *arguments: Any) -> Tensor:
-        out = RESULTS[name](x, *arguments)
+        out = _out(x, name, x, *arguments)
         windows, *own, sizes = arguments[:5], *arguments[5:]
         options = {keyword: own[0]} if keyword else {}
-        getattr(cudml, name)(x, *windows, **options, output_sizes=sizes, out=out)
-        return out
+        y: Tensor = getattr(cudml, name)(x, *windows, **options, output_sizes=sizes, out=out)
+        return y
 
     return kernel
 
 
 def _max_pooling_with_indices(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-    out = RESULTS["max_pooling_with_indices"](x, *arguments)
+    out = _out(x, "max_pooling_with_indices", x, *arguments)
     *windows, sizes = arguments
-    cudml.max_pooling(
+    return cudml.max_pooling(
         x, *windows, return_indices=True, index_dtype="int64", output_sizes=sizes, out=out
     )
-    return out[0], out[1]
 
 
 def _max_pooling_grad(x: Tensor, grad: Tensor, *windows: Ints) -> Tensor:
-    return cudml.max_pooling_grad(x, grad, *windows, out=torch.empty_like(x))
+    return cudml.max_pooling_grad(x, grad, *windows, out=_out(x, "max_pooling_grad", x))
 
 
 def _average_pooling_grad(grad: Tensor, input_sizes: Ints, *arguments: Any) -> Tensor:
     *windows, include_padding = arguments
-    out = RESULTS["average_pooling_grad"](grad, input_sizes)
-    cudml.average_pooling_grad(
+    out = _out(grad, "average_pooling_grad", grad, input_sizes)
+    return cudml.average_pooling_grad(
         grad, input_sizes, *windows, include_padding=include_padding, out=out
     )
-    return out
 
 
 def _lp_pooling_grad(x: Tensor, y: Tensor, grad: Tensor, *arguments: Any) -> Tensor:
     *windows, p = arguments
-    return cudml.lp_pooling_grad(x, y, grad, *windows, p=p, out=torch.empty_like(x))
+    return cudml.lp_pooling_grad(x, y, grad, *windows, p=p, out=_out(x, "lp_pooling_grad", x))
 
 
 def _padding(x: Tensor, start: Ints, end: Ints, mode: Any, value: Any) -> Tensor:
-    out = RESULTS["padding"](x, start, end)
-    cudml.padding(x, start, end, mode=mode, value=value, out=out)
-    return out
+    out = _out(x, "padding", x, start, end)
+    return cudml.padding(x, start, end, mode=mode, value=value, out=out)
 
 
 def _padding_grad(grad: Tensor, sizes: Ints, start: Ints, end: Ints, mode: Any) -> Tensor:
-    out = RESULTS["padding_grad"](grad, sizes)
-    cudml.padding_grad(grad, sizes, start, end, mode=mode, out=out)
-    return out
+    out = _out(grad, "padding_grad", grad, sizes)
+    return cudml.padding_grad(grad, sizes, start, end, mode=mode, out=out)
 
 
 def _mean_variance_normalization(
@@ -89,7 +94,7 @@ def _mean_variance_normalization(
         use_variance=use_variance,
         epsilon=epsilon,
         activation=decode(activation, parameters),
-        out=torch.empty_like(x),
+        out=_out(x, "mean_variance_normalization", x),
     )
 
 
@@ -106,18 +111,25 @@ def normalized_with_statistics(x: Tensor, scale: Any, bias: Any, *arguments: Any
         epsilon=epsilon,
         activation=decode(activation, parameters),
         return_statistics=True,
-        out=(torch.empty_like(x), None, None),
+        out=None if keeps_order(x) else (torch.empty_like(x), None, None),
     )
     return row_major(*results)
 
 
-def _chosen(out: Triple, tensors: Sequence[Any], mask: Sequence[bool]) -> dict[str, Any]:
+def _chosen(tensors: tuple[Any, Any, Any], mask: Sequence[bool]) -> dict[str, Any]:
     """`outputs` and `out` of a gradient for what the mask asks for and is there."""
     wanted = [m and t is not None for t, m in zip(tensors, mask, strict=True)]
-    return {
-        "outputs": [name for name, w in zip(_OUTPUTS, wanted, strict=True) if w],
-        "out": tuple(t if w else None for t, w in zip(out, wanted, strict=True)),
-    }
+    out = None
+    if not keep_order(*tensors):
+        made = masked(tensors, mask, tensors[0])
+        out = tuple(t if w else None for t, w in zip(made, wanted, strict=True))
+    return {"outputs": [name for name, w in zip(_OUTPUTS, wanted, strict=True) if w], "out": out}
+
+
+def _every(gradients: Sequence[Tensor | None], like: Tensor) -> Triple:
+    """Gradients as operators return them: an empty tensor for each that is not there."""
+    dx, dscale, dbias = (like.new_empty(0) if g is None else g for g in gradients)
+    return dx, dscale, dbias
 
 
 def _mean_variance_normalization_grad(
@@ -133,11 +145,10 @@ def _mean_variance_normalization_grad(
     parameters: Sequence[float],
     output_mask: Sequence[bool],
 ) -> Triple:
-    name = "mean_variance_normalization_grad"
-    out: Triple = RESULTS[name](x, grad, scale, bias, output_mask)
-    chosen = _chosen(out, (x, scale, bias), output_mask)
+    chosen = _chosen((x, scale, bias), output_mask)
+    found: Sequence[Tensor | None] = (None, None, None)
     if chosen["outputs"]:
-        cudml.mean_variance_normalization_grad(
+        found = cudml.mean_variance_normalization_grad(
             x,
             grad,
             scale,
@@ -149,15 +160,16 @@ def _mean_variance_normalization_grad(
             activation=decode(activation, parameters),
             **chosen,
         )
-    return out
+    return _every(found, x)
 
 
 def _normalization_statistics(
     x: Tensor, axes: Sequence[int], use_mean: bool, dtype: torch.dtype
 ) -> Triple:
-    out: Triple = RESULTS["normalization_statistics"](x, axes, use_mean, dtype)
-    cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype, out=out)
-    return out
+    out = (
+        None if x.is_contiguous() else RESULTS["normalization_statistics"](x, axes, use_mean, dtype)
+    )
+    return cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype, out=out)
 
 
 def _normalize(
@@ -170,10 +182,10 @@ def _normalize(
     activation: str,
     parameters: Sequence[float],
 ) -> Tensor:
-    fused = decode(activation, parameters)
-    out = torch.empty_like(x)
-    cudml.normalize(x, mean, variance, scale, bias, epsilon=epsilon, activation=fused, out=out)
-    return out
+    fused, out = decode(activation, parameters), _out(x, "normalize", x)
+    return cudml.normalize(
+        x, mean, variance, scale, bias, epsilon=epsilon, activation=fused, out=out
+    )
 
 
 def _normalize_grad_sums(
@@ -212,11 +224,11 @@ def _normalize_grad(
     output_mask: Sequence[bool],
 ) -> Triple:
     given = (mean, variance, scale, bias)
-    out: Triple = RESULTS["normalize_grad"](x, grad, *given, output_mask)
-    chosen = _chosen(out, (x, scale, bias), output_mask)
+    chosen = _chosen((x, scale, bias), output_mask)
+    found: Sequence[Tensor | None] = (None, None, None)
     sums: Any = None if sum_w is None and sum_wz is None else (sum_w, sum_wz)
     if chosen["outputs"]:
-        cudml.normalize_grad(
+        found = cudml.normalize_grad(
             x,
             grad,
             *given,
@@ -226,13 +238,12 @@ def _normalize_grad(
             activation=decode(activation, parameters),
             **chosen,
         )
-    return out
+    return _every(found, x)
 
 
 def _max_unpooling(x: Tensor, indices: Tensor, output_sizes: Ints) -> Tensor:
-    out = RESULTS["max_unpooling"](x, indices, output_sizes)
-    cudml.max_unpooling(x, indices, output_sizes, out=out)
-    return out
+    out = _out(x, "max_unpooling", x, indices, output_sizes)
+    return cudml.max_unpooling(x, indices, output_sizes, out=out)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
