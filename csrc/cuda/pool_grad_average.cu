@@ -1,6 +1,7 @@
 // Launches the kernels of average pooling's gradient.
 #include "cuda/pool_grad_generic.cuh"
 #include "cuda/pool_grad_pairs.cuh"
+#include "cuda/pool_grad_strips.cuh"
 
 namespace cudml::cuda {
 namespace {
@@ -23,12 +24,15 @@ void launch_rows(const PoolGradPlan& plan, const Choice& choice, const T* grad, 
     case AveragePoolGradKernel::row:
       return launch(choice.name, average_pool_grad_row_kernel<T>, choice.geometry, target,
                     rows_of(plan, kN, 1, kN - 1), grad, result);
+    case AveragePoolGradKernel::strips:
+      return launch(choice.name, average_pool_grad_strips_kernel<T>, choice.geometry, target,
+                    strips_of(plan), grad, result);
     case AveragePoolGradKernel::lanes:
-      return launch(choice.name, average_pool_grad_lanes_kernel<T, kN>, choice.geometry, target,
-                    rows_of(plan, 1, kN, 0), grad, result);
+      return launch(choice.name, average_pool_grad_lanes_kernel<T>, choice.geometry, target,
+                    rows_of(plan, 1, kN, 0), true, grad, result);
     case AveragePoolGradKernel::place:
-      return launch(choice.name, average_pool_grad_lanes_kernel<T, 1>, choice.geometry, target,
-                    rows_of(plan, 1, 1, 0), grad, result);
+      return launch(choice.name, average_pool_grad_lanes_kernel<T>, choice.geometry, target,
+                    rows_of(plan, 1, 1, 0), false, grad, result);
     default: return launch_generic(plan, choice, grad, result, target);
   }
 }

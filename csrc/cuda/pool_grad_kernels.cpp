@@ -65,6 +65,32 @@ GradPairs pairs_of(const PoolGradPlan& plan) {
   return p;
 }
 
+GradStrips strips_of(const PoolGradPlan& plan) {
+  constexpr int64_t kMany = 14 << 17;  // elements that fill a GPU with long strips
+  const PoolPlan& f = plan.forward;
+  const GradRows rows = rows_of(plan, 1, 1, 0);
+  const PoolAxis &h = f.axis[1], &w = f.axis[2];
+  const bool is_max = f.kind == PoolKind::max;
+  GradStrips s;
+  std::copy(rows.axis, rows.axis + 3, s.axis);
+  s.x = strides_of(f.x);
+  s.grad = rows.grad;
+  s.result = rows.result;
+  s.include_padding = f.include_padding;
+  s.end = int32_t((h.in - 1 + h.start) / h.stride + 1);
+  const int64_t lanes = is_max ? (w.in + 1) / 2 + 1 : w.in;
+  const int64_t planes = f.batch[0] * f.batch[1] * f.axis[0].in;
+  const int64_t steps = s.end - h.start / h.stride;
+  // With the rows of windows above a strip, steps fill whole batches of loads.
+  s.steps = h.stride == 2 ? 7 : planes * lanes * steps < kMany ? 6 : 14;
+  const int64_t strips = (steps + s.steps - 1) / s.steps;
+  s.by_lanes = FastDiv(uint32_t(lanes));
+  s.by_strips = FastDiv(uint32_t(strips));
+  s.by_planes = FastDiv(uint32_t(f.batch[1]));
+  s.units = uint32_t(planes * lanes * strips);
+  return s;
+}
+
 GradRows rows_of(const PoolGradPlan& plan, int64_t columns, int64_t planes, int64_t phase) {
   const PoolPlan& f = plan.forward;
   GradRows r;
@@ -177,12 +203,16 @@ bool are_planes_vectors(const PoolGradPlan& plan, const Situation& situation) {
   return situation.alignment % kGradVectorBytes == 0 && strides % lanes == 0;
 }
 
+/// An axis along which each window is one plane.
+bool is_plane_alone(const PoolAxis& a) {
+  return a.window == 1 && a.stride == 1 && a.start == 0 && a.end == 0 && a.in == a.out;
+}
+
 bool are_windows_pairs(const PoolGradPlan& plan, const Situation&) {
   const PoolAxis* const a = plan.forward.axis;
   for (int i = 1; i < 3; ++i)
     if (a[i].window != 2 || a[i].stride != 2 || a[i].dilation != 1 || a[i].start != 0) return false;
-  return a[0].window == 1 && a[0].stride == 1 && a[0].start == 0 && a[0].end == 0 &&
-         a[0].in == a[0].out;
+  return is_plane_alone(a[0]);
 }
 
 /// Columns are neighbours in aligned vectors: 16 bytes of x and result, 8 of the gradient.
@@ -202,6 +232,22 @@ bool are_columns_vectors(const PoolGradPlan& plan, const Situation& situation) {
   }
   return situation.alignment % kGradVectorBytes == 0 && grad % (lanes / 2) == 0 &&
          other % lanes == 0;
+}
+
+/// A plane's rows and columns; windows begin in it or at most two before it.
+bool are_windows_threes(const PoolGradPlan& plan, const Situation&) {
+  const PoolAxis* const a = plan.forward.axis;
+  for (int i = 1; i < 3; ++i)
+    if (a[i].window != 3 || a[i].dilation != 1 || a[i].start > 2 || a[i].stride != a[2].stride)
+      return false;
+  const bool is_max = plan.forward.kind == PoolKind::max;
+  return (a[2].stride == 2 || (a[2].stride == 1 && !is_max)) && is_plane_alone(a[0]);
+}
+
+bool are_all_columns_packed(const PoolGradPlan& plan, const Situation&) {
+  const PoolPlan& f = plan.forward;
+  return plan.result.space[2] == 1 && f.y.space[2] == 1 &&
+         (f.kind != PoolKind::max || f.x.space[2] == 1);
 }
 
 /// The winners, and what finding them may need: aligned vectors never need more than this.
@@ -238,6 +284,14 @@ Geometry pairs_geometry(const PoolGradPlan& plan, const Situation&) {
   return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
 }
 
+Geometry strips_geometry(const PoolGradPlan& plan, const Situation&) {
+  if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
+  const int64_t units = strips_of(plan).units, warps = (units + kStripLanes - 1) / kStripLanes;
+  const int64_t threads = plan.forward.kind == PoolKind::max ? warps * 32 : units;
+  const int64_t blocks = (threads + kPoolGradThreads - 1) / kPoolGradThreads;
+  return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
+}
+
 Geometry generic_geometry(const PoolGradPlan& plan, const Situation& s) {
   const int64_t n = (pool_grad_elements(plan) + kPoolGradThreads - 1) / kPoolGradThreads;
   return {uint32_t(std::min(n, kMostLoopBlocks)), kPoolGradThreads, 0, workspace_of(plan, s)};
@@ -253,6 +307,9 @@ constexpr Need kPackedColumns{"the result's columns are packed", are_columns_pac
 constexpr Need kAlike{"input and result have the same strides", is_input_like_result};
 constexpr Need kPairs{"windows are 2x2, 2 apart, from the first row and column on",
                       are_windows_pairs};
+constexpr Need kThrees{"windows are 3x3, 1 or 2 apart", are_windows_threes};
+constexpr Need kMaxThrees{"windows are 3x3, 2 apart", are_windows_threes};
+constexpr Need kAllPacked{"the columns of all tensors are packed", are_all_columns_packed};
 constexpr Need kVectorColumns{"columns lie side by side in aligned vectors of 16 bytes",
                               are_columns_vectors};
 constexpr Need kVectorPlanes{"planes lie side by side in aligned vectors of 16 bytes",
@@ -262,6 +319,9 @@ constexpr Kernel<PoolGradPlan> kMax[] = {
     {"max_pool_grad_pairs",
      {kPairs, kVectorColumns, kCommonType, kSmallInput, kSmallOffsets},
      pairs_geometry},
+    {"max_pool_grad_strips",
+     {kMaxThrees, kAllPacked, kCommonType, kSmallInput, kSmallOffsets},
+     strips_geometry},
     {"max_pool_grad_lanes",
      {kVectorPlanes, kDense, kCommonType, kFewCovers, kSmallOffsets},
      lanes_geometry},
@@ -275,6 +335,9 @@ constexpr Kernel<PoolGradPlan> kAverage[] = {
     {"average_pool_grad_pairs",
      {kPairs, kVectorColumns, kCommonType, kSmallOffsets},
      pairs_geometry},
+    {"average_pool_grad_strips",
+     {kThrees, kAllPacked, kCommonType, kSmallOffsets},
+     strips_geometry},
     {"average_pool_grad_lanes",
      {kVectorPlanes, kDense, kCommonType, kFewCovers, kSmallOffsets},
      lanes_geometry},

@@ -7,8 +7,8 @@
 
 namespace cudml::cuda {
 
-enum class AveragePoolGradKernel { pairs, lanes, row, place, generic, count };
-enum class MaxPoolGradKernel { pairs, lanes, row, place, generic, count };
+enum class AveragePoolGradKernel { pairs, strips, lanes, row, place, generic, count };
+enum class MaxPoolGradKernel { pairs, strips, lanes, row, place, generic, count };
 enum class LpPoolGradKernel { row, generic, count };
 
 inline constexpr uint32_t kPoolGradThreads = kTileThreads;
@@ -55,6 +55,23 @@ struct GradPairs {
 };
 
 GradPairs pairs_of(const PoolGradPlan& plan);
+
+/// Windows of 3x3. A unit is some steps down a strip of the result: of a column for averages, else
+/// of the two columns that belong to a window. A step is the rows that a row of windows completes.
+struct GradStrips {
+  uint32_t units = 0;
+  GradAxis axis[3];
+  GradStrides x, grad, result;
+  FastDiv by_lanes, by_strips, by_planes;
+  bool include_padding = false;
+  int32_t steps = 1;  // of a unit
+  int32_t end = 0;    // behind the last row of windows that completes a row
+};
+
+/// How many units a warp takes at a time: the last or first window of a warp's is another's too.
+inline constexpr int kStripLanes = 31;
+
+GradStrips strips_of(const PoolGradPlan& plan);
 
 /// The result's neighbours in memory are in neighbouring planes.
 bool has_lanes(const PoolGradPlan& plan);

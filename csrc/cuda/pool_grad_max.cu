@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "cuda/pool_grad_generic.cuh"
+#include "cuda/pool_grad_max_strips.cuh"
 #include "cuda/pool_grad_pairs.cuh"
 
 namespace cudml::cuda {
@@ -24,11 +25,11 @@ void launch_rows(const PoolGradPlan& plan, const Choice& choice, const T* grad, 
       return launch(choice.name, max_pool_grad_row_kernel<T>, choice.geometry, target,
                     rows_of(plan, kN, 1, kN - 1), grad, numbers, result);
     case MaxPoolGradKernel::lanes:
-      return launch(choice.name, max_pool_grad_lanes_kernel<T, kN>, choice.geometry, target,
-                    rows_of(plan, 1, kN, 0), grad, numbers, result);
+      return launch(choice.name, max_pool_grad_lanes_kernel<T>, choice.geometry, target,
+                    rows_of(plan, 1, kN, 0), true, grad, numbers, result);
     case MaxPoolGradKernel::place:
-      return launch(choice.name, max_pool_grad_lanes_kernel<T, 1>, choice.geometry, target,
-                    rows_of(plan, 1, 1, 0), grad, numbers, result);
+      return launch(choice.name, max_pool_grad_lanes_kernel<T>, choice.geometry, target,
+                    rows_of(plan, 1, 1, 0), false, grad, numbers, result);
     default: return launch_generic(plan, choice, grad, winners, result, target);
   }
 }
@@ -42,6 +43,11 @@ void find_winners(const PoolGradPlan& plan, const void* x, uintptr_t addresses,
   Target at = target;
   at.workspace = static_cast<char*>(target.workspace) + winners_bytes(plan);
   pool(f, winners_choice(f, situation), x, nullptr, target.workspace, at);
+}
+
+/// The first kernels find them as they go.
+bool needs_winners(MaxPoolGradKernel kernel) {
+  return kernel != MaxPoolGradKernel::pairs && kernel != MaxPoolGradKernel::strips;
 }
 
 /// One launch at one place of the outer batch dimensions.
@@ -58,6 +64,9 @@ void launch_at(const PoolGradPlan& plan, const Choice& choice, const T* x, const
   } else if (MaxPoolGradKernel(choice.kernel) == MaxPoolGradKernel::pairs) {
     launch(choice.name, pool_grad_pairs_kernel<T, true>, choice.geometry, target, pairs_of(plan),
            x + offset.x, grad, result);
+  } else if (MaxPoolGradKernel(choice.kernel) == MaxPoolGradKernel::strips) {
+    launch(choice.name, max_pool_grad_strips_kernel<T>, choice.geometry, target, strips_of(plan),
+           x + offset.x, grad, result);
   } else {
     launch_rows(plan, choice, grad, winners, result, target);
   }
@@ -68,7 +77,7 @@ void launch_at(const PoolGradPlan& plan, const Choice& choice, const T* x, const
 void max_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* x, const void* grad,
                    void* result, const Target& target) {
   if (plan.forward.outputs() == 0) return;
-  if (MaxPoolGradKernel(choice.kernel) != MaxPoolGradKernel::pairs)
+  if (needs_winners(MaxPoolGradKernel(choice.kernel)))
     find_winners(plan, x,
                  reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(grad) |
                      reinterpret_cast<uintptr_t>(result),

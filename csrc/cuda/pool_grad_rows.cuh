@@ -183,9 +183,8 @@ __device__ __forceinline__ GradPlanes planes_of(const GradRows& rows, const Grad
 }
 
 template <class T, int kN>
-__global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
-    average_pool_grad_lanes_kernel(GradRows rows, const T* __restrict__ grad,
-                                   T* __restrict__ result) {
+__device__ __forceinline__ void gather_averages(const GradRows& rows, const T* __restrict__ grad,
+                                                T* __restrict__ result) {
   DYNAMIC_SHARED(table, GradRow);
   const auto find = [&](uint32_t number) { return find_row(rows, number); };
   for_tiles(rows.tiles, table, find, [&](const RowTile& tile) {
@@ -208,10 +207,21 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
   });
 }
 
-template <class T, int kN>
+/// `has_vectors`: a vector of planes at a time, else one.
+template <class T>
 __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
-    max_pool_grad_lanes_kernel(GradRows rows, const T* __restrict__ grad,
-                               const uint32_t* __restrict__ winners, T* __restrict__ result) {
+    average_pool_grad_lanes_kernel(GradRows rows, bool has_vectors, const T* __restrict__ grad,
+                                   T* __restrict__ result) {
+  if (has_vectors)
+    gather_averages<T, kVector<T>>(rows, grad, result);
+  else
+    gather_averages<T, 1>(rows, grad, result);
+}
+
+template <class T, int kN>
+__device__ __forceinline__ void gather_maxima(const GradRows& rows, const T* __restrict__ grad,
+                                              const uint32_t* __restrict__ winners,
+                                              T* __restrict__ result) {
   constexpr int kPart = kN < 4 ? kN : 4;  // winners in a vector
   DYNAMIC_SHARED(table, GradRow);
   const auto find = [&](uint32_t number) { return find_row(rows, number); };
@@ -239,6 +249,16 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
       store_columns(result + p.row.result + to, 0, kN, sums);
     }
   });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
+    max_pool_grad_lanes_kernel(GradRows rows, bool has_vectors, const T* __restrict__ grad,
+                               const uint32_t* __restrict__ winners, T* __restrict__ result) {
+  if (has_vectors)
+    gather_maxima<T, kVector<T>>(rows, grad, winners, result);
+  else
+    gather_maxima<T, 1>(rows, grad, winners, result);
 }
 
 }  // namespace cudml::cuda

@@ -145,6 +145,7 @@ def extremes(family: str) -> Calls:
             (gradient, backward(gradient, HUGE, 2, 2)),
             (gradient, backward(gradient, HUGE, 2, 2, order="rows repeated")),
             (gradient, backward(gradient, HUGE, 3, 2)),
+            (gradient, backward(gradient, HUGE, 3, 2, order="rows repeated")),
             (gradient, backward(gradient, HUGE_LANES, 3, 2, order="L")),
             (gradient, backward(gradient, (1, 4, 70, 70), 33, 1)),
             (gradient, backward(gradient, (1, 4, 70, 70), 33, 1, order="L")),

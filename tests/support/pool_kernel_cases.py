@@ -101,6 +101,14 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         (2, 5, 3, 6, 4),
         {"window_size": 2, "strides": 2, "axes": (1, 3)},
     ),
+    "3x3 s2 in strips, two pads before rows": (
+        (2, 3, 33, 66),
+        {"window_size": 3, "strides": 2, "start_padding": (2, 1), "end_padding": (0, 2)},
+    ),
+    "3x3 s1 in strips": (
+        (1, 3, 17, 35),
+        {"window_size": 3, "start_padding": (1, 2), "end_padding": (2, 0)},
+    ),
 }
 BIG = ("more than 4096 taps", "one window in pieces")
 
