@@ -11,6 +11,8 @@ constexpr int64_t kLimit = int64_t{1} << 31;
 constexpr int64_t kCountable = kLimit - 1024;
 /// Sums of FLOAT32 are one chain up to this many taps (D-AVG-5).
 constexpr int64_t kLongestChain = 4096;
+/// Long windows are cut into pieces of at least so many taps, and at most so many pieces.
+constexpr int64_t kLeastPiece = 2048, kMostPieces = 512;
 
 /// The largest offset of a tensor with these strides.
 int64_t reach(const PoolPlan& plan, const PoolStrides& s, int64_t PoolAxis::* size) {
@@ -110,10 +112,9 @@ Geometry tile_geometry(const PoolPlan& plan, const Situation& situation) {
 /// Windows are cut into pieces by their taps alone, so that sums do not change with the number of
 /// outputs or the device's size.
 Geometry reduce_geometry(const PoolPlan& plan, const Situation& situation) {
-  constexpr int64_t kPiece = 2048, kMostPieces = 512;  // taps
   const int64_t outputs = inner_outputs(plan), slots = kPoolThreads / reduce_members(plan);
   const int64_t groups = (outputs + slots - 1) / slots;
-  const int64_t pieces = std::clamp<int64_t>(most_taps(plan) / kPiece, 1, kMostPieces);
+  const int64_t pieces = std::clamp<int64_t>(most_taps(plan) / kLeastPiece, 1, kMostPieces);
   const int64_t blocks = std::min(std::max(groups * pieces, pieces > 1 ? outputs : 0),
                                   int64_t{situation.multiprocessors} * 256);
   return {uint32_t(blocks), kPoolThreads, 0, pieces > 1 ? outputs * pieces * kReduceState : 0};
@@ -191,7 +192,9 @@ int lane_bytes(const PoolPlan& plan, int64_t alignment) {
 
 uint32_t reduce_members(const PoolPlan& plan) {
   if (reduces_lanes(plan)) return kPoolThreads / 32;
-  return most_taps(plan) >= 1024 ? kPoolThreads : 32;
+  // A block's threads do as much beside the taps as a warp's, so a warp takes a window or a piece;
+  // where pieces are no more but longer, a block does.
+  return most_taps(plan) >= kLeastPiece * kMostPieces ? kPoolThreads : 32;
 }
 
 bool reduces_lanes(const PoolPlan& plan) { return plan.x.space[2] > 1; }

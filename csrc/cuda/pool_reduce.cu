@@ -21,7 +21,7 @@ void launch_reduce(const PoolCall& call) {
   layout.pieces = uint32_t(workspace / (outputs * kReduceState));
   layout.phase = ReducePhase::pieces;
   run(layout);
-  run({kPoolThreads, false, layout.pieces, ReducePhase::finish});
+  run({layout.pieces > 64 ? kPoolThreads : 32, false, layout.pieces, ReducePhase::finish});
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ __device__ __forceinline__ void walk_packed(const T* x, int32_t first, int32_t l
   const int32_t vectors = (last - first) / kN, tail = first + vectors * kN;
   if (reinterpret_cast<uintptr_t>(x + first) % (kN * sizeof(T)) == 0) {
     const auto load = [&](int32_t t) { return load_vector<kN>(x + t); };
-    walk_vectors<(kN < 16 ? 16 / kN : 1), kN>(first, vectors, member, members, load, each, flush);
+    walk_vectors<(kN < 16 ? 4 : 1), kN>(first, vectors, member, members, load, each, flush);
   } else {
     const auto load = [&](int32_t t) {
       Vector<T, kN> v;

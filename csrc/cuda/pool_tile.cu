@@ -22,21 +22,33 @@ TileAccess access_of(const PoolCall& call) {
   return access;
 }
 
+/// Rows of a strip: with the two above it, whole batches of loads.
+int32_t strip_rows_of(const PoolPlan& p) {
+  constexpr int64_t kMany = 14 << 17;  // outputs that fill a GPU with long strips
+  const PoolAxis& depth = p.axis[0];
+  if (depth.window != 1 || depth.start != 0 || depth.in != depth.out) return 0;
+  return inner_outputs(p) < kMany ? 6 : 14;
+}
+
 template <int kH, int kW, int kS>
 void launch_tile(const PoolCall& call) {
   const PoolPlan& p = call.plan;
   visit_pooled<CommonMaxTypes, CommonTypes, CommonTypes>(p, [&]<class T, Pooled kWhat>() {
     if constexpr (kWhat != Pooled::lp) {
       using Shape = Tile<T, kH, kW, kS>;
-      const auto cut = [&](int axis, int64_t n) {
-        return FastDiv(uint32_t((p.axis[axis].out + n - 1) / n));
-      };
-      const OutputOrder order{FastDiv(1), cut(2, Shape::kOutW), cut(1, Shape::kOutH), cut(0, 1),
-                              FastDiv(uint32_t(p.batch[1]))};
+      TileAccess access = access_of<Shape>(call);
+      if (kHasStrips<kWhat, kH, kW, kS>) access.strip_rows = strip_rows_of(p);
+      const int64_t rows = access.strip_rows > 0 ? access.strip_rows : Shape::kOutH;
+      const int64_t columns = access.strip_rows > 0 ? 1 : Shape::kOutW;
+      const auto cut = [&](int axis, int64_t n) { return (p.axis[axis].out + n - 1) / n; };
+      const auto by = [](int64_t n) { return FastDiv(uint32_t(n)); };
+      const OutputOrder order{by(1), by(cut(2, columns)), by(cut(1, rows)), by(p.axis[0].out),
+                              by(p.batch[1])};
+      const int64_t tiles =
+          p.batch[0] * p.batch[1] * p.axis[0].out * cut(1, rows) * cut(2, columns);
       launch(call.choice.name, pool_tile_kernel<T, kWhat, kH, kW, kS>, call.choice.geometry,
-             call.target, shape_of<int32_t>(call), order, uint32_t(tiles_of(p, kH, kS)),
-             access_of<Shape>(call), static_cast<const T*>(call.x), static_cast<T*>(call.y),
-             call.indices);
+             call.target, shape_of<int32_t>(call), order, uint32_t(tiles), access,
+             static_cast<const T*>(call.x), static_cast<T*>(call.y), call.indices);
     }
   });
 }

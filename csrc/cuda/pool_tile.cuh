@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/grid.cuh"
-#include "cuda/pool_one.cuh"
+#include "cuda/pool_strips.cuh"
 
 namespace cudml::cuda {
 
@@ -25,6 +25,7 @@ struct Tile {
 struct TileAccess {
   int32_t lead = -1;
   bool pairs = false, y_vectors = false, index_vectors = false;
+  int32_t strip_rows = 0;  // of outputs, where averages walk down columns instead
 };
 
 template <class T, class Tile>
@@ -309,12 +310,18 @@ __device__ __forceinline__ void store_winners(const PoolShape<int32_t>& s, const
   }
 }
 
-/// `order` counts tiles of kOutH x kOutW outputs.
+/// Windows whose averages walk down columns where depth has windows of one.
+template <Pooled kWhat, int kH, int kW, int kS>
+inline constexpr bool kHasStrips = kWhat == Pooled::average && kH == 3 && kW == 3 && kS == 1;
+
+/// `order` counts tiles of kOutH x kOutW outputs, or strips.
 template <class T, Pooled kWhat, int kH, int kW, int kS>
 __global__ void __launch_bounds__(kPoolThreads, 2)
     pool_tile_kernel(PoolShape<int32_t> s, OutputOrder order, uint32_t tiles, TileAccess access,
                      const T* x, T* y, void* indices) {
   using Shape = Tile<T, kH, kW, kS>;
+  if constexpr (kHasStrips<kWhat, kH, kW, kS>)
+    if (access.strip_rows > 0) return average_strips(s, order, tiles, access.strip_rows, x, y);
   for (uint32_t i = loop_begin<kPoolThreads>(); i < tiles; i += loop_step<kPoolThreads>()) {
     const TilePlace<Shape> place(s, order, i);
     TileOutputs<T, kWhat, Shape> out;
