@@ -51,20 +51,29 @@ __device__ __forceinline__ int load_tile(const MvnArgs<T>& args, const T* x, con
                                          Acc<T> (&v)[kTile * kVector<T>]) {
   constexpr int kN = kVector<T>;
   int count = 0;
-  if (split.has_neighbours) {
+  const auto place = [&](int j) { return first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN; };
+  if (split.is_x_packed) {
+    Carrier some[kTile];
+#pragma unroll
+    for (int j = 0; j < kTile; ++j)
+      if (place(j) + kN <= end)
+        some[j] = *reinterpret_cast<const Carrier*>(x + args.reduced.at(place(j)).x);
 #pragma unroll
     for (int j = 0; j < kTile; ++j) {
-      const uint32_t at = first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN;
-      if (at + kN > end) break;
+      if (place(j) + kN > end) break;
       Acc<T> part[kN];
-      if (split.is_x_packed) {
-        widen(load_vector<kN>(x + args.reduced.at(at).x), part);
-      } else {
-#pragma unroll
-        for (int e = 0; e < kN; ++e) part[e] = load_as_acc(x[args.reduced.at(at + uint32_t(e)).x]);
-      }
+      widen(unpacked<T>(some[j]), part);
 #pragma unroll
       for (int e = 0; e < kN; ++e) v[j * kN + e] = part[e];
+      count += kN;
+    }
+  } else if (split.has_neighbours) {
+#pragma unroll
+    for (int j = 0; j < kTile; ++j) {
+      if (place(j) + kN > end) break;
+#pragma unroll
+      for (int e = 0; e < kN; ++e)
+        v[j * kN + e] = load_as_acc(x[args.reduced.at(place(j) + uint32_t(e)).x]);
       count += kN;
     }
   } else {
