@@ -75,27 +75,31 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      {{"windows are 3 x 3, 2 apart, on packed rows of a usual length and type, beginning at most "
        "one column before them",
        has_rows}},
-     rows},
+     rows,
+     {2.05, "13 max grad 3x3/2, 32x64x112x112, float32 C"}},
     {"pool_grad/max_pairs",
      {{"windows of two columns and at most 8 rows cover packed rows of a usual length without "
        "pads, "
        "gaps or overlap",
        has_pairs}},
-     pairs},
+     pairs,
+     {4.02, "74 max grad 2x2x2, 2x32x96x96x96, float16 C"}},
     {"pool_grad/max_lane_pairs",
      {kHasAvx,
       kNarrow,
       {"windows of 2 to 8 taps cover planes without pads, gaps or overlap, a vector of which or "
        "more lie side by side in all tensors",
        has_lane_pairs}},
-     lane_pairs},
+     lane_pairs,
+     {1.62, "72 max grad 2x2/2, 32x64x224x224, float32 L"}},
     {"pool_grad/max_lane_rows",
      {kHasAvx,
       kNarrow,
       {"windows are 3 x 3, 2 apart, on planes a vector of which or more lie side by side in all "
        "tensors, beginning at most one row and column before them",
        has_lane_rows}},
-     lane_rows},
+     lane_rows,
+     {1.3, "70 max grad 3x3/2, 32x64x112x112, float32 L"}},
     {"pool_grad/max_side_by_side",
      {{"8 planes or more lie side by side in x and the result", has_neighbours},
       {"windows have few taps, at most 64 from the first to the last along an axis, and no element "
