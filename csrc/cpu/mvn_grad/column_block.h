@@ -20,7 +20,7 @@ using tuning::mvn_grad::kTurnBytes;
 
 /// Rows of multiples of so many bytes fight for the same few places of the first-level cache, which
 /// holds about so many of them.
-constexpr int64_t kWayBytes = 2048, kFightingTurn = 16;
+constexpr int64_t kWayBytes = 2048, kFightingTurn = 8;
 
 /// Where the rows of a strip stand, in elements from a place in each tensor.
 struct StripRows {
