@@ -22,6 +22,14 @@ using tuning::mvn_grad::kTurnBytes;
 /// holds about so many of them.
 constexpr int64_t kWayBytes = 2048, kFightingTurn = 8;
 
+/// Rows of so many bytes that all tiles take in turn; where gradients do not pass as they are
+/// computing takes longer than reading, unless rows fight.
+inline int64_t turn_of(int64_t row_bytes, bool is_passing) {
+  if (kHasLineVectors) return kStripRows;
+  if (is_passing) return std::clamp(kTurnBytes / row_bytes, kLeastTurn, kStripRows);
+  return row_bytes % kWayBytes == 0 ? kFightingTurn : kStripRows;
+}
+
 /// Where the rows of a strip stand, in elements from a place in each tensor.
 struct StripRows {
   int64_t n = 0;
@@ -123,13 +131,9 @@ class ColumnBlock {
     set_constants(plan_, operands_, layout_, span, origin_, states, constants_);
     tiles_ = (span.n + kTileColumns - 1) / kTileColumns;
     is_narrow_ = span.n < kTileColumns;
-    turn_ = kStripRows;
-    if (kHasLineVectors || kIsWidened || is_narrow_) return;  // a tile may be all there is of a row
-    const int64_t row_bytes = span.n * int64_t(sizeof(T));
-    if (is_passing_)
-      turn_ = std::clamp(kTurnBytes / row_bytes, kLeastTurn, kStripRows);
-    else if (row_bytes % kWayBytes == 0)  // otherwise computing takes longer than reading
-      turn_ = kFightingTurn;
+    // A tile may be all there is of a row.
+    turn_ =
+        kIsWidened || is_narrow_ ? kStripRows : turn_of(span.n * int64_t(sizeof(T)), is_passing_);
   }
   const ColumnSpan& span() const { return span_; }
 

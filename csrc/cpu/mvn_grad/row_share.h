@@ -57,6 +57,32 @@ struct RowCells {
       are_rows &= !plan.totals[k].is_wanted || plan.reduced[0].totals[k] == 1;
     return are_rows;
   }
+
+  /// Finds the places of rows from the first on, up to `most` that are alike; returns how many.
+  int64_t place_rows(int64_t first, int64_t most, GradOffsets* at) const {
+    at[0] = GradOffsets{};
+    if (plan.kept_rank == 0) return 1;
+    const MvnGradAxis inner = plan.kept[plan.kept_rank - 1];
+    const bool is_shared = !inner.scale && !inner.bias && !inner.totals[0] && !inner.totals[1];
+    int64_t count = 0;
+    bool is_full = false;
+    for_axis_pieces(plan.kept, plan.kept_rank, GradOffsets{}, first, most,
+                    [&](const GradOffsets& origin, int64_t, int64_t n) {
+                      is_full |= count > 0 && !are_alike(at[0], origin);
+                      if (is_full) return;
+                      is_full = !is_shared;
+                      for (int64_t r = 0; r < (is_shared ? n : 1); ++r)
+                        at[count++] = origin.after(inner, r);
+                    });
+    return count;
+  }
+
+ private:
+  /// Whether rows take the same scale and bias and are added to the same totals.
+  static bool are_alike(const GradOffsets& a, const GradOffsets& b) {
+    return a.scale == b.scale && a.bias == b.bias && a.totals[0] == b.totals[0] &&
+           a.totals[1] == b.totals[1];
+  }
 };
 
 /// What one thread does with rows that it takes in order.
@@ -83,8 +109,8 @@ class RowShare {
     GradOffsets at[kMostBatched];
     for (int64_t i = begin, count; i < end; i += count) {
       if (i > begin && (i - begin) % kMostStaged == 0) totals_.settle(share);
-      count =
-          place_rows(i, std::min({c_.batch, end - i, kMostStaged - (i - begin) % kMostStaged}), at);
+      count = c_.place_rows(
+          i, std::min({c_.batch, end - i, kMostStaged - (i - begin) % kMostStaged}), at);
       count = std::min(count, rows_left(at[0], share));
       pace.add(count * c_.n);
       run_batch(at, count);
@@ -97,31 +123,6 @@ class RowShare {
   struct Added {
     int64_t rows = 0, at = 0;
   };
-
-  /// Whether rows take the same scale and bias and are added to the same totals.
-  static bool are_alike(const GradOffsets& a, const GradOffsets& b) {
-    return a.scale == b.scale && a.bias == b.bias && a.totals[0] == b.totals[0] &&
-           a.totals[1] == b.totals[1];
-  }
-
-  /// Finds the places of rows from the first on, up to `most` that are alike; returns how many.
-  int64_t place_rows(int64_t first, int64_t most, GradOffsets* at) const {
-    at[0] = GradOffsets{};
-    if (plan_.kept_rank == 0) return 1;
-    const MvnGradAxis inner = plan_.kept[plan_.kept_rank - 1];
-    const bool is_shared = !inner.scale && !inner.bias && !inner.totals[0] && !inner.totals[1];
-    int64_t count = 0;
-    bool is_full = false;
-    for_axis_pieces(plan_.kept, plan_.kept_rank, GradOffsets{}, first, most,
-                    [&](const GradOffsets& origin, int64_t, int64_t n) {
-                      is_full |= count > 0 && !are_alike(at[0], origin);
-                      if (is_full) return;
-                      is_full = !is_shared;
-                      for (int64_t r = 0; r < (is_shared ? n : 1); ++r)
-                        at[count++] = origin.after(inner, r);
-                    });
-    return count;
-  }
 
   /// How many more rows may be added to what has been, which is given away if they belong
   /// elsewhere. Neither total's order follows from the other's.
