@@ -212,9 +212,8 @@ template <class T>
 __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
     max_pool_grad_strips_kernel(GradStrips strips, const T* __restrict__ x,
                                 const T* __restrict__ grad, T* __restrict__ result) {
-  constexpr uint32_t kWarps = kPoolGradThreads / 32;
-  const uint32_t step = gridDim.x * kWarps * kStripLanes;
-  uint32_t first = (blockIdx.x * kWarps + threadIdx.x / 32) * kStripLanes;
+  const uint32_t step = loop_step<kPoolGradThreads>() / 32 * kStripLanes;
+  uint32_t first = loop_begin<kPoolGradThreads>() / 32 * kStripLanes;
   for (; first < strips.units; first += step) {
     if (strips.axis[2].start % 2 == 0)
       walk_windows<true>(strips, first, x, grad, result);

@@ -124,7 +124,6 @@ def test_nothing_is_written(dtype: str) -> None:
         assert (y is out or out in y) and (around == 7).all(), (op, how)
 
 
-@pytest.mark.small
 @pytest.mark.decision("D-TEN-4")
 def test_explained_as_nothing_to_compute() -> None:
     every = [*cases(0, 2, "float32"), *elsewhere("float32"), *of_training(0, "float32")]

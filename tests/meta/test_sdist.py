@@ -36,7 +36,9 @@ def built(folder: Path, **variables: str) -> Path:
     assert done.returncode == 0, done.stderr
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as file:
-        file.extractall(folder / "unpacked", filter="data")
+        # Releases before 3.11.4 have no filters.
+        file.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        file.extractall(folder / "unpacked")
     (unpacked,) = (folder / "unpacked").iterdir()
     return unpacked
 

@@ -114,7 +114,6 @@ def test_parameters_of_zero_and_below(parameters: Any) -> None:
         check(OP, x, np.full(10, value, "f4"), activation=parameters, layouts=ONE, **NEITHER)
 
 
-@pytest.mark.small
 @pytest.mark.decision("D-GRAD-12")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("activation", "ends"), [
