@@ -56,8 +56,8 @@ __device__ __forceinline__ float column_scale(const GradStrips& s, int32_t windo
   return taps > 0 ? 1 / float(taps) : 0;
 }
 
-/// What to multiply by where windows count fewer than three rows: at least 1 and without rounding,
-/// so that a sum overflows only where that of the quotients does.
+/// What to multiply by where windows count fewer than three rows: at least 1, so that a sum
+/// overflows only where that of the quotients does.
 __device__ __forceinline__ float row_scale(const GradStrips& s, int32_t window) {
   const GradAxis& h = s.axis[1];
   if (window >= h.full_first && window <= h.full_last) return 1;

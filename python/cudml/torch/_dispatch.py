@@ -51,21 +51,18 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or bool(_modes()) or _trace() is not None
 
 
-def is_plain(*tensors: Any, may_record: bool = False) -> bool:
-    """Whether a call on these is nothing but its result: no trace, no transformation, no gradient,
-    unless autograd may record.
+def is_plain(*tensors: Any) -> bool:
+    """Whether a call on these is nothing but its result and what autograd may record of it: no
+    trace, no transformation.
 
     What is no tensor is not plain, but for None.
     """
     if is_traced() or _is_transformed():
         return False
-    is_recording = not may_record and torch.is_grad_enabled()
     for t in tensors:
         if type(t) not in _EXACT:
             if t is None:
                 continue
-            return False
-        if is_recording and t.requires_grad:
             return False
         if not (t.is_cpu or t.is_cuda) or t.is_neg():
             return False
@@ -73,8 +70,8 @@ def is_plain(*tensors: Any, may_record: bool = False) -> bool:
 
 
 def is_own(*tensors: Any) -> bool:
-    """Whether a call on these may be `cudml`'s own, which refuses by BufferError what `is_plain`
-    sees and this does not: memory that it cannot read.
+    """Whether a call on these may be `cudml`'s own, since no gradient is wanted. That refuses by
+    BufferError what `is_plain` sees and this does not: memory that it cannot read.
 
     It has the fewest questions to PyTorch, each of which takes some 0.1 us.
     """
@@ -93,7 +90,7 @@ def is_own(*tensors: Any) -> bool:
 def call(name: str, *arguments: Any) -> Any:
     """The result of an operator."""
     tensors = [a for a in arguments if isinstance(a, Tensor)]
-    if is_plain(*tensors, may_record=True) and not any(map(_is_batched, tensors)):
+    if is_plain(*tensors) and not any(map(_is_batched, tensors)):
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return recorded[name](*arguments)
         return KERNELS[name](*detached(arguments))

@@ -100,7 +100,7 @@ def mean_variance_normalization(
     rest = (over, *flags, real(op, "Epsilon", epsilon), *encode(op, activation))
     if not flag(op, "return_statistics", return_statistics):
         return call(op, x, scale, bias, *rest)
-    if is_plain(x, scale, bias, may_record=True):
+    if is_plain(x, scale, bias):
         return recorded[WITH_STATISTICS](x, scale, bias, *rest)
     return call(op, x, scale, bias, *rest), *_statistics(x, over, *flags)
 
@@ -194,7 +194,7 @@ def mean_variance_normalization_grad(
     given = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
     check_tensors(op, *given, x=x, grad=grad, **given)
     mask, has_own = chosen(op, outputs), mean is None and variance is None
-    if not has_own and is_plain(*tensors, may_record=True):
+    if not has_own and is_plain(*tensors):
         options: dict[str, Any] = {"use_mean": use_mean, "use_variance": use_variance}
         options |= {"epsilon": epsilon, "axes": axes, "activation": activation, "outputs": outputs}
         found: Gradients = _OfStored.apply(options, *tensors)
