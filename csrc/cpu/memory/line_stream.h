@@ -54,8 +54,7 @@ class LineStream {
  private:
   static constexpr int64_t kFetched = tuning::memory::kFetchedBytes;
   static constexpr int64_t kAhead = tuning::memory::kCopyAheadBytes;
-  /// Long batches: lines that were put together a moment ago cannot be loaded at once.
-  static constexpr int64_t kRoom = 8192;
+  static constexpr int64_t kRoom = tuning::memory::kRoomBytes;
 
   static void stream_lines(char* dst, const char* src, int64_t n) {
     for (int64_t i = 0; i < n; i += kLine) stream_line(dst + i, src + i);

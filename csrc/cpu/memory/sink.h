@@ -2,6 +2,7 @@
 // together, whole lines past the caches where the output is large.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/simd/copy.h"
 #include "cpu/simd/stream.h"
 
@@ -27,7 +28,7 @@ template <class T>
 class Sink {
  public:
   /// What may be put down in one piece.
-  static constexpr int64_t kPiece = 4096 / int64_t(sizeof(T));
+  static constexpr int64_t kPiece = tuning::memory::kPieceBytes / int64_t(sizeof(T));
 
   Sink(T* y, bool streamed) : y_(y), streamed_(streamed) {}
   Sink(const Sink&) = delete;

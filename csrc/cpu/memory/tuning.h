@@ -64,6 +64,17 @@ constexpr int64_t kGapBytes = 1 << 12;  // of x, from rows that are written to t
 constexpr int64_t kWorthBytes = 1024;   // of a row: what it takes to find rows of several stretches
 constexpr int64_t kFewestInPlace = 16;  // columns of a row that is not worth a copy
 constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones are packed instead
+/// Columns of a block's row. Rows of few are read in pieces that memory is slow to find; but blocks
+/// should be many.
+constexpr int64_t kMostColumns = 4096, kFewColumns = 1024, kFewestWideBlocks = 16;
+constexpr int64_t kFarColumns = 16;   // of groups that are read one after the other
+constexpr int64_t kEvenBytes = 2048;  // of a row made of several
+/// Two rows in turns, one read and one written: elements and rows a thread from which on this pays,
+/// rows of a task, elements from where it reads to what it fetches, to the first cache and the
+/// next.
+constexpr int64_t kLeastPaired = 3072, kLeastPairedRows = 4, kPairedTask = 4;
+constexpr int64_t kPairedNear = 1024, kPairedFar = 4096;
+constexpr int64_t kMostWidened = 1024, kWidenedRows = 8;  // elements, rows: the first cache's half
 }  // namespace mvn
 
 /// Pooling (pool/).
@@ -109,8 +120,10 @@ constexpr int64_t kShortestRow = 16;  // elements that one loop is begun for
 constexpr int64_t kPart = 1 << 14, kMostRows = 256;
 constexpr int64_t kColumnsTask = 1 << 15;  // elements, about, where columns stand side by side
 constexpr int64_t kStreamedRowBytes =
-    8192;                          // from which rows with lines filled in part are worth it
-constexpr int64_t kShortRow = 32;  // elements: shorter stretches are packed, not done singly
+    8192;                                 // from which rows with lines filled in part are worth it
+constexpr int64_t kShortRow = 32;         // elements: shorter stretches are packed, not done singly
+constexpr int64_t kConverted = 4096;      // elements whose scale and bias are converted at once
+constexpr int64_t kColumnsAtOnce = 1024;  // of a block: what belongs to each stays near
 }  // namespace normalize
 
 /// Statistics of groups (statistics/).
@@ -144,6 +157,23 @@ constexpr int64_t kLanesAtOnce = 512;     // planes side by side: their sums sta
 /// Columns of a task of Lp's rows: taps, sums, norms and gradients of each stay in the first cache.
 constexpr int64_t kLpColumns = 1024;
 constexpr int64_t kPieceElements = 4096;  // of a plane that one window covers, for threads to share
+/// Maxima of pairs: elements of a task; of planes side by side, bytes of a group of these, and of
+/// what windows or results of theirs take before they go out.
+constexpr int64_t kPairElements = 1 << 15, kPairLaneBytes = 2048, kPairStagedBytes = 16384;
+constexpr int64_t kKeysAheadBytes = 2048;  // from what keys are made of to what is fetched
+/// Maxima by rows: elements of a block, which has two rows more than it writes; bytes from which
+/// on a row goes past the caches.
+constexpr int64_t kBlockRowElements = 1 << 16, kShortestPastBytes = 160;
+/// The same of planes side by side: rows of windows of a block, and bytes of the places of their
+/// winners, for which the second-level cache has room.
+constexpr int64_t kLaneRowHeight = 8, kPlaceBytes = 1 << 18;
+/// Blocks: taps of a window and elements from its first to its last, beyond which windows are
+/// scattered; bytes of lanes of planes side by side, and of what their windows hold.
+constexpr int64_t kMostBlockTaps = 128, kMostReach = 64;
+constexpr int64_t kBlockLaneBytes = 512, kBlockWindowBytes = 1 << 17;
+/// Scattered maxima: sums of the elements that a task owns, which stay in the first caches; planes
+/// side by side of a task; windows of a row that are gone through at a time.
+constexpr int64_t kScatterSums = 8192, kScatterLanes = 16, kScatterWindows = 1 << 16;
 }  // namespace pool_grad
 
 /// Unpooling (unpool/).
@@ -171,7 +201,11 @@ constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays
 /// Bytes that all tiles together take in turn, a few rows, at least so many: memory is read nearly
 /// as it lies, for which processors look ahead. Tiles two lines wide do without.
 constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;
-constexpr int64_t kMostFold = 128;  // elements: longer packed pieces are planes
+/// Rows of multiples of so many bytes fight for the same few places of the first-level cache, which
+/// holds about so many of them.
+constexpr int64_t kWayBytes = 2048, kFightingTurn = 8;
+constexpr int64_t kGatheredBytes = 4096;  // of a row of dx at most: longer ones share few lines
+constexpr int64_t kMostFold = 128;        // elements: longer packed pieces are planes
 /// Threads share each of fewer cells than these a thread, from so many slices on.
 constexpr int64_t kFewCells = 4, kLargeSlices = 8;
 constexpr int64_t kStreamedBytes = 8192;  // of a plane: shorter ones have too few whole lines
@@ -189,6 +223,9 @@ namespace memory {
 constexpr int64_t kDirectBytes = 192;  // pieces from here on are not gathered, but for their ends
 /// Rows that end before the processor has seen where they go are fetched, from so far ahead.
 constexpr int64_t kFetchedBytes = 6144, kCopyAheadBytes = 4096;
+/// Of a long batch: lines that were put together a moment ago cannot be loaded at once.
+constexpr int64_t kRoomBytes = 8192;
+constexpr int64_t kPieceBytes = 4096;  // that may be put down at a time
 }  // namespace memory
 
 /// Work for several threads (threads/).

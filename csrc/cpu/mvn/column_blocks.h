@@ -4,18 +4,19 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_layout.h"
 #include "cpu/mvn/walk.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kMostColumns = 4096;  // of a block's row
-/// Rows of fewer are read in pieces that memory is slow to find; but blocks should be many.
-constexpr int64_t kFewColumns = 1024, kFewestWideBlocks = 16;
-constexpr int64_t kFarColumns = 16;   // of groups that are read one after the other
-constexpr int64_t kEvenBytes = 2048;  // of a row made of several
-constexpr int64_t kSampleRows = 16;   // that the pivots are guessed from
+using tuning::mvn::kEvenBytes;
+using tuning::mvn::kFarColumns;
+using tuning::mvn::kFewColumns;
+using tuning::mvn::kFewestWideBlocks;
+using tuning::mvn::kMostColumns;
+constexpr int64_t kSampleRows = 16;  // that the pivots are guessed from
 
 /// The blocks of a plan. Their rows are `repeat` rows of the plan each, but for the last one: as
 /// many as make up a long row where columns are packed, which the step from a row to the next one

@@ -18,7 +18,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kFarColumns = 16;
+using tuning::mvn::kFarColumns;
 using tuning::mvn::kLeastStep;
 
 template <class A>

@@ -1,4 +1,5 @@
 // Long packed rows of 16-bit numbers: two are written while the next two are summed.
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/lean_rows.h"
 #include "cpu/mvn/rows.h"
 #include "cpu/threads/parallel.h"
@@ -41,8 +42,10 @@ class PairedRows {
 
  private:
   static constexpr int64_t kLine = 2 * kFloats, kStep = 4 * kFloats;  // elements
-  static constexpr int64_t kLeast = 3072, kLeastGroups = 4, kRowsOfTask = 4, kNear = 1024,
-                           kFar = 4096;
+  static constexpr int64_t kLeast = tuning::mvn::kLeastPaired,
+                           kLeastGroups = tuning::mvn::kLeastPairedRows,
+                           kRowsOfTask = tuning::mvn::kPairedTask, kNear = tuning::mvn::kPairedNear,
+                           kFar = tuning::mvn::kPairedFar;
 
   PairedRows(const MvnPlan& plan, const T* x, T* y)
       : lean_{plan, plan.kept[0].x, plan.kept[0].y}, n_(plan.group_size), x_(x), y_(y) {}

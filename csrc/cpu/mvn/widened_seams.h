@@ -2,6 +2,7 @@
 // a row and the beginning of the next one.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn/lean_rows.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -9,10 +10,10 @@ namespace {
 
 /// Rows that have been read, but not written: y = (x * factor + shift) * scale + bias.
 struct WidenedGroup {
-  static constexpr int64_t kLine = 2 * kFloats;      // elements
-  static constexpr int64_t kMost = 1024;             // of a row
+  static constexpr int64_t kLine = 2 * kFloats;  // elements
+  static constexpr int64_t kMost = tuning::mvn::kMostWidened;
   static constexpr int64_t kStride = kMost + kLine;  // from a widened row to the next one
-  static constexpr int64_t kRows = 8;
+  static constexpr int64_t kRows = tuning::mvn::kWidenedRows;
 
   float* wide;
   int64_t count = 0;

@@ -18,9 +18,8 @@ using tuning::mvn_grad::kGradColumns;
 using tuning::mvn_grad::kLeastTurn;
 using tuning::mvn_grad::kTurnBytes;
 
-/// Rows of multiples of so many bytes fight for the same few places of the first-level cache, which
-/// holds about so many of them.
-constexpr int64_t kWayBytes = 2048, kFightingTurn = 8;
+using tuning::mvn_grad::kFightingTurn;
+using tuning::mvn_grad::kWayBytes;
 
 /// Rows of so many bytes that all tiles take in turn; where gradients do not pass as they are
 /// computing takes longer than reading, unless rows fight.

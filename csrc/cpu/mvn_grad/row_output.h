@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/row_space.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -15,8 +16,7 @@ namespace {
 template <class T>
 struct RowPlaces {
   static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
-  /// Bytes of a row that is gathered: of longer ones few lines are shared.
-  static constexpr int64_t kMostGathered = 4096;
+  static constexpr int64_t kMostGathered = tuning::mvn_grad::kGatheredBytes;
 
   T* dx = nullptr;
   int64_t n = 0;

@@ -14,8 +14,8 @@ namespace {
 
 using Axis = NormalizePlan::Axis;
 
+using tuning::normalize::kColumnsAtOnce;
 using tuning::normalize::kShortestRow;
-constexpr int64_t kBlock = 1024;  // columns of a block
 
 /// Whether all of an axis' rows take the same statistics, scale and bias.
 bool is_shared(const Axis& rows) {
@@ -52,10 +52,11 @@ class Columns {
         period_(inner_.size),
         width_(inner_.size),
         end_(rows_.size * inner_.size) {
-    is_joined_ = period_ < kBlock && follow_each_other(rows_, period_);
+    is_joined_ = period_ < kColumnsAtOnce && follow_each_other(rows_, period_);
     if (is_joined_) join_rows();
-    blocks_ = is_joined_ ? 1 : (width_ + kBlock - 1) / kBlock;
-    turn_ = std::max<int64_t>(tuning::normalize::kColumnsTask / std::min(width_, kBlock), 1);
+    blocks_ = is_joined_ ? 1 : (width_ + kColumnsAtOnce - 1) / kColumnsAtOnce;
+    turn_ =
+        std::max<int64_t>(tuning::normalize::kColumnsTask / std::min(width_, kColumnsAtOnce), 1);
     turns_ = (rows_.size + turn_ - 1) / turn_;
     is_streamed_ = is_given_streamed(plan, x_, y_, is_joined_);
   }
@@ -75,7 +76,7 @@ class Columns {
 
  private:
   static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
-  static constexpr int64_t kRoom = kBlock + kLine;  // and what a line has beyond a block
+  static constexpr int64_t kRoom = kColumnsAtOnce + kLine;  // and what a line has beyond a block
 
   /// What normalizing needs of some columns. Its rows begin at different places of a page.
   struct Buffers {
@@ -90,7 +91,7 @@ class Columns {
 
   /// Rows that follow each other are taken together, a few as one.
   void join_rows() {
-    width_ *= (kBlock / 2 + period_ - 1) / period_;
+    width_ *= (kColumnsAtOnce / 2 + period_ - 1) / period_;
     rows_.size = (end_ + width_ - 1) / width_;
     rows_.stride[Plan::kX] = rows_.stride[Plan::kY] = width_;
   }
@@ -99,7 +100,7 @@ class Columns {
     const int64_t block = task / turns_, first = task % turns_ * turn_;
     const NormalizeOffsets at =
         StridedWalk<Plan::kTensors>(plan_.axis, outer_rank_, block / blocks_).offsets();
-    const int64_t column = block % blocks_ * kBlock;
+    const int64_t column = block % blocks_ * kColumnsAtOnce;
     fill(at, column, b);
     const GivenPositions<A> formula = {b.pivot, b.delta, b.factor, b.scale, b.bias};
     for (int64_t r = first; r < std::min(first + turn_, rows_.size); ++r) {
@@ -112,7 +113,7 @@ class Columns {
   /// A block's columns of row r, from the first line of y in them to the first one behind them.
   void write_row_of(T* y, const T* x, int64_t r, int64_t column, const GivenPositions<A>& f) const {
     const int64_t whole = is_joined_ ? end_ - r * width_ : width_ - column;
-    const int64_t width = is_joined_ ? width_ : kBlock;
+    const int64_t width = is_joined_ ? width_ : kColumnsAtOnce;
     const bool is_first = is_joined_ ? r == 0 : column == 0;
     const int64_t begin = is_first ? 0 : std::min(whole, head(y)),
                   end = whole <= width ? whole : std::min(whole, width + head(y + width));

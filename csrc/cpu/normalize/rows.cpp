@@ -11,10 +11,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+using tuning::normalize::kConverted;
 using tuning::normalize::kMostRows;
 using tuning::normalize::kPart;
 using tuning::normalize::kShortestRow;
-constexpr int64_t kBlock = 4096;  // elements whose scale and bias are converted at once
 
 /// Scale or bias along a row as floats: in place, or in a room that keeps them for other rows.
 class FloatRow {
@@ -33,7 +33,7 @@ class FloatRow {
   }
 
  private:
-  alignas(64) float room_[kBlock];
+  alignas(64) float room_[kConverted];
   int64_t offset_ = 0, count_ = 0;
 };
 
@@ -105,8 +105,8 @@ class Rows {
   }
 
   void write_affine(NormalizeOffsets at, int64_t n, GivenAffine formula, Buffers& b) const {
-    for (; n > 0; n -= kBlock, at.add(inner_, kBlock)) {
-      const int64_t now = std::min(kBlock, n);
+    for (; n > 0; n -= kConverted, at.add(inner_, kConverted)) {
+      const int64_t now = std::min(kConverted, n);
       formula.scale = b.scale_row.of(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], now);
       formula.bias = b.bias_row.of(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], now);
       write(at, now, formula);

@@ -78,7 +78,8 @@ struct BlockTap {
 
 struct BlockShape {
   static constexpr int64_t kElements = tuning::pool_grad::kBlockElements;  // of all phases
-  static constexpr int64_t kMostTaps = 128, kMostCovers = 32, kMostPhases = 64;
+  static constexpr int64_t kMostTaps = tuning::pool_grad::kMostBlockTaps, kMostCovers = 32,
+                           kMostPhases = 64;
 
   const PoolGradPlan& plan;
   const PoolPlan& f;

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/lane_output.h"
 #include "cpu/pool_grad/max_pairs.h"
 
@@ -40,7 +41,7 @@ template <int kTaps, class T>
 #pragma GCC unroll 8
       for (int64_t k = 0; k < taps; ++k) {
         const T* const x = w.x[k] + at;
-        __builtin_prefetch(reinterpret_cast<const char*>(x) + kRowsAhead, 0, 3);
+        __builtin_prefetch(reinterpret_cast<const char*>(x) + kKeysAheadBytes, 0, 3);
         if (k > 0) offer<G>(best, tap, pair_keys<T>(load_vector<Vector<G>>(x)), all_lanes(P(k)));
       }
       const auto grad = summed<T>(load_vector<Vector<G>>(w.grad + c * w.grad_step + i));
@@ -57,8 +58,9 @@ template <int kTaps, class T>
 template <class T>
 class MaxLanePairs {
   using Windows = LanePairs<T>;
-  static constexpr int64_t kMostLanes = 2048 / int64_t(sizeof(T));
-  static constexpr int64_t kStaged = 16384 / int64_t(sizeof(T));  // elements of a room, or a window
+  static constexpr int64_t kMostLanes = tuning::pool_grad::kPairLaneBytes / int64_t(sizeof(T));
+  static constexpr int64_t kStaged =  // elements of a room, or a window
+      tuning::pool_grad::kPairStagedBytes / int64_t(sizeof(T));
 
  public:
   static bool fits(const PoolGradPlan& plan) {

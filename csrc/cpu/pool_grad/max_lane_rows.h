@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/lane_output.h"
 #include "cpu/pool_grad/max_rows.h"
 
@@ -121,7 +122,9 @@ template <class T, class K>
 /// Blocks of kHeight rows of windows. Those of a plane that a thread does one after the other go on
 /// where the last one ended; others begin two rows before, for what these leave in places.
 struct LaneRowShape {
-  static constexpr int64_t kHeight = 8, kPlaceBytes = 1 << 18, kStagedBytes = 8192;
+  static constexpr int64_t kHeight = tuning::pool_grad::kLaneRowHeight,
+                           kPlaceBytes = tuning::pool_grad::kPlaceBytes,
+                           kStagedBytes = tuning::pool_grad::kStagedBytes;
 
   const PoolGradPlan& plan;
   const PoolPlan& f;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
 #include "cpu/pool_grad/max_windows.h"
 #include "cpu/winners/lanes.h"
@@ -65,8 +66,8 @@ template <int kRows, class T>
 #pragma GCC unroll 4
     for (int64_t r = 0; r < rows; ++r) {  // rows by themselves first: none waits for another
       const T* const x = w.x[r] + 2 * i;
-      __builtin_prefetch(reinterpret_cast<const char*>(x) + kRowsAhead, 0, 3);
-      __builtin_prefetch(reinterpret_cast<const char*>(x + kStep) + kRowsAhead, 0, 3);
+      __builtin_prefetch(reinterpret_cast<const char*>(x) + kKeysAheadBytes, 0, 3);
+      __builtin_prefetch(reinterpret_cast<const char*>(x + kStep) + kKeysAheadBytes, 0, 3);
       const auto a = load_vector<Vector<G>>(x), b = load_vector<Vector<G>>(x + kStep);
       auto largest = pair_keys<T>(pick<0, 2>(a, b, kAll));
       auto at = all_lanes(P(2 * r));
@@ -92,9 +93,11 @@ template <int kRows, class T>
 template <class T>
 class MaxPairs {
   using Windows = PairWindows<T>;
-  static constexpr int64_t kStep = kLanes<PairLane<T>>, kFewest = 4, kMostColumns = 8192;
-  static constexpr int64_t kElements = 1 << 15;                  // of a task
-  static constexpr int64_t kStaged = 8192 / int64_t(sizeof(T));  // elements of a slice, or a row
+  static constexpr int64_t kStep = kLanes<PairLane<T>>, kFewest = 4,
+                           kMostColumns = tuning::pool_grad::kMostColumns;
+  static constexpr int64_t kElements = tuning::pool_grad::kPairElements;
+  static constexpr int64_t kStaged =  // elements of a slice, or a row
+      tuning::pool_grad::kStagedBytes / int64_t(sizeof(T));
 
  public:
   static bool fits(const PoolGradPlan& plan) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/max_windows.h"
 #include "cpu/simd/stream.h"
 
@@ -14,7 +15,8 @@ using RowTypes = Types<float, Float16, BFloat16>;
 
 /// Blocks of whole rows.
 struct RowShape {
-  static constexpr int64_t kMostColumns = 8192, kElements = 1 << 16;
+  static constexpr int64_t kMostColumns = tuning::pool_grad::kMostColumns,
+                           kElements = tuning::pool_grad::kBlockRowElements;
 
   const PoolGradPlan& plan;
   const PoolPlan& f;
@@ -108,7 +110,7 @@ template <class T>
 [[gnu::noinline]] void load_line(float* dst, const T* src, int64_t n) {
   int64_t i = 0;
   for (; i + kRowLanes <= n; i += kRowLanes) {
-    __builtin_prefetch(reinterpret_cast<const char*>(src + i) + kRowsAhead, 0, 3);
+    __builtin_prefetch(reinterpret_cast<const char*>(src + i) + kKeysAheadBytes, 0, 3);
     store_vector(dst + i, load_floats(src + i));
   }
   if (i > 0 && i < n)
@@ -120,7 +122,7 @@ template <class T>
 template <class T, class K>
 class MaxRows {
   static constexpr int64_t kStep = kLanes<K>;
-  static constexpr int64_t kShortest = 160;  // bytes of a row that goes past the caches
+  static constexpr int64_t kShortest = tuning::pool_grad::kShortestPastBytes;
 
  public:
   using Room = RowRoom<T, K>;

@@ -2,6 +2,7 @@
 // is summed by one thread in the order of its windows.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/parallel.h"
@@ -9,10 +10,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Sums of the elements that a task owns; they stay in the first caches.
-constexpr int64_t kSums = 8192;
-constexpr int64_t kScatterLanes = 16;
-constexpr int64_t kWindows = 1 << 16;  // of a row that are gone through at a time
+using tuning::pool_grad::kScatterLanes;
+using tuning::pool_grad::kScatterSums;
+using tuning::pool_grad::kScatterWindows;
 
 /// How a plane of x is cut into ranges of neighbouring elements: a unit of the plane (all of it,
 /// one slice, one row) holds `per_unit` ranges of `length` elements, the last one shorter.
@@ -40,7 +40,7 @@ class MaxScatter {
         f_(plan.forward),
         lanes_(has_lanes(plan)),
         space_(plane_tasks(plan, lanes_, kScatterLanes)),
-        ranges_(cut_plane(plan.forward, lanes_ ? kSums / kScatterLanes : kSums)),
+        ranges_(cut_plane(plan.forward, lanes_ ? kScatterSums / kScatterLanes : kScatterSums)),
         grad_(static_cast<const T*>(grad)),
         result_(static_cast<T*>(result)),
         winners_(static_cast<const Index*>(winners)) {
@@ -58,7 +58,7 @@ class MaxScatter {
     const int64_t range = task.space(0), unit = range / ranges_.per_unit * ranges_.unit;
     const int64_t first = unit + range % ranges_.per_unit * ranges_.length;
     const int64_t length = std::min(ranges_.length, unit + ranges_.unit - first);
-    const Room<Elements<Sum, kSums>> room;
+    const Room<Elements<Sum, kScatterSums>> room;
     Sum* const sums = room->at;
     const int64_t n = lanes_ ? task.n : 1;
     for (int64_t i = 0; i < length * n; ++i) sums[i] = 0;
@@ -70,8 +70,8 @@ class MaxScatter {
         const T* grad = grad_ + task.y + a * f_.y.space[0] + b * f_.y.space[1];
         const Index* winners =
             winners_ + task.indices + a * f_.indices.space[0] + b * f_.indices.space[1];
-        for (int64_t c = reach[2].first; c <= reach[2].last; c += kWindows) {
-          const Reach some{c, std::min(reach[2].last, c + kWindows - 1)};
+        for (int64_t c = reach[2].first; c <= reach[2].last; c += kScatterWindows) {
+          const Reach some{c, std::min(reach[2].last, c + kScatterWindows - 1)};
           pace.add((some.last - c + 1) * n);
           if (lanes_)
             add_lanes(grad, winners, some, uint64_t(first), uint64_t(length), n, sums);

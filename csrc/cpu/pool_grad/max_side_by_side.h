@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cpu/memory/line_stream.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/max_lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -14,8 +15,11 @@ namespace {
 /// How a plan is cut into blocks of `step` elements along each axis, of `lanes` planes; pixels of a
 /// block stand `pitch` apart.
 struct LaneShape {
-  static constexpr int64_t kMostTaps = 128, kMostReach = 64, kMostLaneBytes = 512;
-  static constexpr int64_t kRowBytes = 8192, kWindowBytes = 1 << 17;
+  static constexpr int64_t kMostTaps = tuning::pool_grad::kMostBlockTaps,
+                           kMostReach = tuning::pool_grad::kMostReach;
+  static constexpr int64_t kMostLaneBytes = tuning::pool_grad::kBlockLaneBytes,
+                           kRowBytes = tuning::pool_grad::kStagedBytes,
+                           kWindowBytes = tuning::pool_grad::kBlockWindowBytes;
 
   const PoolGradPlan& plan;
   const PoolPlan& f;

@@ -1,6 +1,7 @@
 // Rows of 3 x 3 windows that advance by 2, in registers: their winners, and what these are handed.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
 #include "cpu/pool_grad/neighbours.h"
 #include "cpu/simd/native.h"
@@ -73,8 +74,7 @@ KeyPairs<K> pairs_at(const T* x, NanSeen& nan) {
   }
 }
 
-/// Bytes; what stands so much further on is fetched to the first cache.
-constexpr int64_t kRowsAhead = 2048;
+using tuning::pool_grad::kKeysAheadBytes;
 
 /// A row of x, paired from the second column of its first window on: `full` pairs in whole vectors,
 /// a multiple of kLanes<K>, then keys of the others, which end in nothing.
@@ -90,7 +90,7 @@ struct KeyRow {
     int64_t end = full;
     asm("" : "+r"(end));  // one loop, not two
     if (i < end) {
-      const char* const next = reinterpret_cast<const char*>(x + 2 * i) + kRowsAhead;
+      const char* const next = reinterpret_cast<const char*>(x + 2 * i) + kKeysAheadBytes;
       for (int64_t j = 0; j < 2 * kVectorBytes; j += 64) __builtin_prefetch(next + j, 0, 3);
       return pairs_at<T, K>(x + 2 * i, nan);
     }
