@@ -24,7 +24,7 @@ MOST = 8  # dimensions of an operator's input
 def _trailing(function: str, x: Tensor, normalized_shape: Any) -> tuple[list[Any], list[int]]:
     """`normalized_shape` as a list, and the dimensions that it stands for."""
     given = normalized_shape if is_sequence(normalized_shape) else [normalized_shape]
-    shape = [whole(function, f"normalized_shape[{i}]", n, 1) for i, n in enumerate(given)]
+    shape = [whole(function, f"normalized_shape[{i}]", n, 0) for i, n in enumerate(given)]
     first = rank(function, x, 1, MOST) - len(shape)
     is_end = shape and first >= 0 and list(x.shape[first:]) == shape
     if not is_end:
@@ -33,6 +33,17 @@ def _trailing(function: str, x: Tensor, normalized_shape: Any) -> tuple[list[Any
         )
         raise ValueError(f"{text} {tuple(x.shape)}")
     return shape, list(range(first, x.dim()))
+
+
+def _over(
+    x: Tensor, axes: list[int], scale: Tensor | None, bias: Tensor | None, **options: Any
+) -> Tensor:
+    """Normalizes over `axes`. Where these hold no element there is nothing to normalize, as in
+    torch; the operator refuses that."""
+    if any(isinstance(x.shape[a], int) and x.shape[a] == 0 for a in axes):
+        options.pop("use_mean", None)
+        return canonical.normalize(x, None, None, scale, bias, **options)
+    return canonical.mean_variance_normalization(x, scale, bias, axes=axes, **options)
 
 
 def layer_norm(
@@ -48,11 +59,11 @@ def layer_norm(
     x = tensor("layer_norm", "input", input)
     shape, axes = _trailing("layer_norm", x, normalized_shape)
     view = [1] * axes[0] + shape
-    return canonical.mean_variance_normalization(
+    return _over(
         x,
+        axes,
         parameter("layer_norm", "weight", weight, shape, view),
         parameter("layer_norm", "bias", bias, shape, view),
-        axes=axes,
         epsilon=eps,
         activation=activation_of(activation),
     )
@@ -74,11 +85,11 @@ def rms_norm(
     x = tensor("rms_norm", "input", input)
     shape, axes = _trailing("rms_norm", x, normalized_shape)
     view = [1] * axes[0] + shape
-    return canonical.mean_variance_normalization(
+    return _over(
         x,
+        axes,
         parameter("rms_norm", "weight", weight, shape, view),
         parameter("rms_norm", "bias", bias, shape, view),
-        axes=axes,
         use_mean=False,
         epsilon=torch.finfo(x.dtype).eps if eps is None else eps,
         activation=activation_of(activation),
@@ -104,11 +115,11 @@ def group_norm(
         raise ValueError(text)
     _more_than_one("group_norm", x, x.shape[0] * (channels // groups) * math.prod(x.shape[2:]))
     view = [1, groups, channels // groups, *[1] * (x.dim() - 2)]
-    y = canonical.mean_variance_normalization(
+    y = _over(
         x.view(x.shape[0], groups, channels // groups, *x.shape[2:]),
+        list(range(2, x.dim() + 1)),
         parameter("group_norm", "weight", weight, [channels], view),
         parameter("group_norm", "bias", bias, [channels], view),
-        axes=list(range(2, x.dim() + 1)),
         epsilon=eps,
         activation=activation_of(activation),
     )
