@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,9 @@ from problems import Problem
 
 from . import Ways
 from .numpy_calls import maximum_of_slices
+from .torch_arguments import MODES, geometry, last_first
 
 aten = torch.ops.aten
-MODES = {"constant": "constant", "edge": "replicate", "reflection": "reflect"}
 _BITS = {"bfloat16": (np.int16, torch.bfloat16)}
 
 
@@ -65,15 +64,6 @@ def ways(arrays: Arrays) -> Ways:
 
         return norms(arrays)
     return make(arrays)
-
-
-def geometry(problem: Problem) -> tuple[list[int], list[int], list[int], list[int]]:
-    return (
-        list(problem.window),
-        list(problem.strides),
-        list(problem.pad),
-        list(problem.dilations),
-    )
 
 
 def _max(arrays: Arrays) -> Ways:
@@ -172,11 +162,6 @@ def _padding(arrays: Arrays) -> Ways:
         into = getattr(aten, f"{kind}_pad{nd}d").out
         found["out="] = lambda: into(x, flat, out=y)
     return found
-
-
-def last_first(pairs: list[tuple[int, int]]) -> list[int]:
-    """Last dimension first, as F.pad wants it."""
-    return list(itertools.chain.from_iterable(reversed(pairs)))
 
 
 def _one_mode_after_the_other(

@@ -15,7 +15,7 @@ from arrays import Arrays
 from cases import AVERAGE_GRAD, LP_GRAD, MAX_GRAD, MVN_GRAD, PAD_GRAD
 
 from . import Ways
-from .torch_calls import MODES, geometry, last_first
+from .torch_arguments import MODES, geometry, last_first
 from .torch_norm_grads import direct_norms, norms
 
 aten = torch.ops.aten
