@@ -8,7 +8,7 @@ namespace cudml::cuda {
 namespace {
 
 constexpr int64_t kMostParts = 256;    // of a total's terms
-constexpr int64_t kMostBlocks = 2048;  // that share the terms of all of a total's elements
+constexpr int64_t kMostBlocks = 2048;  // that share the terms of all elements of dscale or dbias
 constexpr int64_t kLeastTurns = 16;    // terms of a thread
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -87,16 +87,29 @@ MvnGradDimensions mvn_grad_dimensions(const MvnGradPlan& plan) {
   return all;
 }
 
+namespace {
+
+/// Whether the terms of total k are neighbours. Where the totals are cells' sums (D-TEN-9), of the
+/// cell alone, not of what is kept beside it.
+bool are_terms_packed(const MvnGradPlan& plan, int k) {
+  if (plan.kind == MvnGradKind::sums)
+    return plan.reduced_rank == 0 || plan.reduced[plan.reduced_rank - 1].x == 1;
+  const MvnGradDimensions all = mvn_grad_dimensions(plan);
+  return all.rank == 0 || all.axis[all.rank - 1].totals[k] == 0;
+}
+
+}  // namespace
+
 MvnGradCut mvn_grad_cut(const MvnGradPlan& plan, int k) {
   const MvnGradTotal& total = plan.totals[k];
   MvnGradCut cut;
   if (!total.is_wanted || plan.is_empty()) return cut;
-  const MvnGradDimensions all = mvn_grad_dimensions(plan);
-  const bool is_row = all.rank == 0 || all.axis[all.rank - 1].totals[k] == 0;
-  cut.lanes = is_row ? 1 : 32;
+  cut.lanes = are_terms_packed(plan, k) ? 1 : 32;
   cut.tiles = ceil_div(total.count, cut.lanes);
   const int64_t turns = ceil_div(total.terms, kMvnGradThreads / cut.lanes);
-  const int64_t most = std::clamp(kMostBlocks / cut.tiles, int64_t{1}, kMostParts);
+  const int64_t most = plan.kind == MvnGradKind::sums
+                           ? kMostParts
+                           : std::clamp(kMostBlocks / cut.tiles, int64_t{1}, kMostParts);
   cut.parts = std::clamp(turns / kLeastTurns, int64_t{1}, most);
   return cut;
 }

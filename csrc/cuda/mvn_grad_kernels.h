@@ -16,7 +16,8 @@ inline constexpr int kMvnGradSlots = 2;
 inline constexpr int kMvnGradMostRowThreads = 512;
 
 /// How a total is cut: blocks take `lanes` of its elements side by side and the other threads their
-/// terms, of which `parts` blocks take a share each. Whatever the device, so that it adds alike.
+/// terms, of which `parts` blocks take a share each. Whatever the device, so that it adds alike,
+/// and where cells' sums are the totals, whatever other cells there are.
 struct MvnGradCut {
   int64_t lanes = 1, tiles = 0, parts = 0;
 };

@@ -40,3 +40,32 @@ def test_slices_have_the_bits_of_the_whole(op: str) -> None:
         draw = batch_support.DRAWS[op](rng, most_elements(name, seed))
         found = batch_support.differing(rng, draw)
         assert not found, (seed, draw.keywords, draw.places(), found)
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_a_group_do_not_count_the_others(axis: int, dtype: str) -> None:
+    """One group as a view of all has the bits that it has among them, also where sums are wide."""
+    rng = np.random.default_rng(7)
+    shape = (700, 3) if axis == 0 else (3, 700)
+    x, grad = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    mean, variance = (np.expand_dims(f(x.astype("f8"), axis), axis) for f in (np.mean, np.var))
+    one = (slice(None), slice(1, 2)) if axis == 0 else (slice(1, 2),)
+    every = cudml.normalize_grad_sums(x, grad, mean, variance, axes=axis)
+    alone = cudml.normalize_grad_sums(x[one], grad[one], mean[one], variance[one], axes=axis)
+    for among, single in zip(every, alone, strict=True):
+        assert batch_support.bits(single).tolist() == batch_support.bits(among[one]).tolist()
+
+
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_a_group_are_cut_alike_among_thousands(dtype: str) -> None:
+    """Each takes as much workspace for its parts, however many blocks all of them keep busy."""
+    room = []
+    for groups in (64, 2048):
+        x, given = np.broadcast_to(np.zeros(1, dtype), (groups, 65_536)), np.zeros((groups, 1))
+        e = cudml.explain("normalize_grad_sums", x, x, given, given, axes=1, device="sm_90")
+        room.append(e.workspace_bytes / groups)
+    assert room[0] == room[1]
