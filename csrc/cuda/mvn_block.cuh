@@ -130,12 +130,13 @@ __global__ __launch_bounds__(kMvnMostBlockThreads) void mvn_block_kernel(const M
   mvn_block_row<T, kActivates, kParameters>(args, shape, slots);
 }
 
-template <class T, bool kActivates, RowParameters kParameters>
+/// Looks at the activation in any case: beside shared memory a branch for each access is nothing.
+template <class T, RowParameters kParameters>
 __global__ __launch_bounds__(kMvnSharedThreads) void mvn_shared_kernel(const MvnArgs<T> args,
                                                                        const MvnRowShape shape) {
   DYNAMIC_SHARED(memory, RowSlot<T>);
   SharedSlots<T> slots{memory};
-  mvn_block_row<T, kActivates, kParameters>(args, shape, slots);
+  mvn_block_row<T, true, kParameters>(args, shape, slots);
 }
 
 }  // namespace cudml::cuda

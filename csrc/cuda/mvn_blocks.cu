@@ -11,7 +11,7 @@ void mvn_on_blocks(const MvnPlan& plan, const Choice& choice, const MvnPointers&
   Geometry geometry = choice.geometry;
   if (!is_shared && !shape.is_staged()) geometry.shared_bytes = 0;
   visit_mvn_rows(plan, shape, [&]<class T, bool kActivates, RowParameters kParameters>() {
-    const auto kernel = is_shared ? mvn_shared_kernel<T, kActivates, kParameters>
+    const auto kernel = is_shared ? mvn_shared_kernel<T, kParameters>
                                   : mvn_block_kernel<T, kActivates, kParameters>;
     launch(choice.name, kernel, geometry, target, MvnArgs<T>(plan, p), shape);
   });

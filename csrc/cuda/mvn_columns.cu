@@ -36,10 +36,8 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
              shape, moments, uint32_t(steps), uint32_t(lanes), uint32_t(plan.groups),
              plan.use_variance, plan.epsilon, normalizers, args.statistics);
     }
-    const auto apply = plan.activation.kind == ActivationKind::identity
-                           ? mvn_column_apply_kernel<T, false>
-                           : mvn_column_apply_kernel<T, true>;
-    launch("mvn_column_apply", apply, choice.geometry, target, args, shape, normalizers);
+    launch("mvn_column_apply", mvn_column_apply_kernel<T>, choice.geometry, target, args, shape,
+           normalizers);
   });
 }
 

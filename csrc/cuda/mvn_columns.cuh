@@ -260,7 +260,8 @@ struct MvnColumnOperands {
   }
 };
 
-template <class T, bool kActivates>
+/// Looks at the activation in any case: as many registers, and a branch for each row is nothing.
+template <class T>
 __global__ __launch_bounds__(kMvnThreads) void mvn_column_apply_kernel(
     const MvnArgs<T> args, const MvnColumnShape shape, const Normalizer<float>* normalizers) {
   constexpr int kN = kVector<T>;
@@ -282,7 +283,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_apply_kernel(
   for (uint32_t row = place.first_row; row < place.end_row; row += place.step) {
     const MvnOffsets at = shape.rows.at(row);
     const auto x = place.load(args.x + outer.x + at.x, shape);
-    operands.template write<kActivates>(args, shape, place, outer, at, x);
+    operands.template write<true>(args, shape, place, outer, at, x);
   }
 }
 
