@@ -7,6 +7,7 @@ set(STANDARD 20)
 set(WARNED -Wall -Wextra -Wno-unknown-pragmas
     -fno-math-errno -fno-trapping-math  # neither changes a result
     -ffp-contract=off  # products are fused where fused() says so, whatever compiler it is
+    -ffunction-sections  # which the linker sorts
     # What Clang alone warns of, and is meant: one branch on several conditions, captures that one
     # side of an `if constexpr` needs, members that only a build with kernels uses.
     -Wno-bitwise-instead-of-logical -Wno-unused-lambda-capture -Wno-unused-private-field)
@@ -50,9 +51,10 @@ set(COMPACT_SOURCES
     cpu/normalize/plain.cpp cpu/statistics/plain.cpp)
 
 set(NVCC -O3 --fmad=false --compress-mode=size --threads=2 --expt-relaxed-constexpr)
-set(NVCC_HOST -fPIC -fvisibility=hidden -Wall -Wextra)
+set(NVCC_HOST -fPIC -fvisibility=hidden -ffunction-sections -Wall -Wextra)
 
-# Its threads outlive whoever unloads the library.
-set(LINK -Wl,--as-needed -Wl,-Bsymbolic -Wl,-z,nodelete)
+# Its threads outlive whoever unloads the library. Functions are sorted by name: instances of one
+# template resemble each other, and a wheel packs what lies close together into less.
+set(LINK -Wl,--as-needed -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,--sort-section=name)
 set(LIBRARIES -lpthread -ldl)
 set(CUDA_LIBRARIES -lrt -lpthread -ldl)
