@@ -1,6 +1,8 @@
 // The passes over a few packed rows of a gradient that write: dx, and the totals of the rows.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/mvn_grad/row_passes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -14,16 +16,16 @@ struct RowTotals {
 };
 
 /// A row of dx, and what is the same along it: z = (x - pivot) * normal_factor + normal_shift, and
-/// dx = w * factor + ((x - pivot) * slope + shift). D is T or the computing type.
-template <class D>
+/// dx = w * factor + ((x - pivot) * slope + shift).
+template <class T>
 struct DxRow {
-  using A = Acc<D>;
+  using A = Acc<T>;
 
-  D* dx = nullptr;
+  T* dx = nullptr;
   A pivot, slope, shift, factor, normal_factor, normal_shift;
 
   /// Returns whether factors are neither so large nor so small that they must not be joined.
-  bool set(D* to, const CellState<A>& state) {
+  bool set(T* to, const CellState<A>& state) {
     JoinedDx<A> formula(state);
     const bool is_sound = formula.take(1);
     const Normalizer<A>& n = state.normal;
@@ -44,56 +46,62 @@ struct RowResults {
   bool has_dx, takes_product, has_products, has_sums;
 };
 
+/// The same as a constant, for which loops are compiled; where code is kept small, one loop asks.
+template <RowResults kResults>
+constexpr auto wanted() {
+  if constexpr (kIsKeptSmall)
+    return kResults;
+  else
+    return std::integral_constant<RowResults, kResults>{};
+}
+
 /// kCount vectors of each row from position i on, in the rows' order.
-template <RowResults kWanted, int kCount, class D, class T, class G, class Lanes>
-[[gnu::always_inline]] inline void write_columns(const GradRow<T, G>* rows, const DxRow<D>* to,
-                                                 int64_t count, const Acc<T>* scale,
+template <int kCount, class Wanted, class T, class G, class Lanes>
+[[gnu::always_inline]] inline void write_columns(Wanted wanted, const GradRow<T, G>* rows,
+                                                 const DxRow<T>* to, int64_t count,
+                                                 const Acc<T>* scale,
                                                  const RowTotals<Acc<T>>& totals, int64_t i,
                                                  Lanes m, bool is_streamed, bool converts) {
+  const RowResults want = wanted;
   using V = Vector<Acc<T>>;
   constexpr int64_t kStep = kLanes<Acc<T>>;
   V products[kCount] = {}, sums[kCount] = {};
 #pragma GCC unroll 8
   for (int k = 0; k < kCount; ++k) {
-    if constexpr (kWanted.has_products)
-      products[k] = load_vector<V>(totals.products + i + k * kStep);
-    if constexpr (kWanted.has_sums) sums[k] = load_vector<V>(totals.sums + i + k * kStep);
+    if (want.has_products) products[k] = load_vector<V>(totals.products + i + k * kStep);
+    if (want.has_sums) sums[k] = load_vector<V>(totals.sums + i + k * kStep);
   }
   const auto store = [&]() __attribute__((always_inline)) {
 #pragma GCC unroll 8
     for (int k = 0; k < kCount; ++k) {
-      if constexpr (kWanted.has_products)
-        store_vector(totals.products + i + k * kStep, products[k]);
-      if constexpr (kWanted.has_sums) store_vector(totals.sums + i + k * kStep, sums[k]);
+      if (want.has_products) store_vector(totals.products + i + k * kStep, products[k]);
+      if (want.has_sums) store_vector(totals.sums + i + k * kStep, sums[k]);
     }
   };
   for (int64_t r = 0; r < count; ++r) {
-    const DxRow<D>& f = to[r];
+    const DxRow<T>& f = to[r];
     const T* const x = rows[r].x + i;
     const G* const grad = rows[r].grad + i;
-    if constexpr (kWanted.has_dx) fetch(rows[r].next[1], i);
+    if (want.has_dx) fetch(rows[r].next[1], i);
     const V pivot = f.pivot - V{}, slope = f.slope - V{}, shift = f.shift - V{},
             factor = f.factor - V{};
-    V result[kCount];
+    V result[kCount] = {};
 #pragma GCC unroll 8
     for (int k = 0; k < kCount; ++k) {
       const V h = load_wide(grad + k * kStep, m);
       V d = {}, rest = shift;
-      if constexpr (kWanted.takes_product || kWanted.has_products)
-        d = load_wide(x + k * kStep, m) - pivot;
-      if constexpr (kWanted.has_products) {
+      if (want.takes_product || want.has_products) d = load_wide(x + k * kStep, m) - pivot;
+      if (want.has_products) {
         const V z = fused(d, f.normal_factor - V{}, f.normal_shift - V{});
         products[k] = fused(h, select(m, z, V{}), products[k]);
       }
-      if constexpr (kWanted.has_sums) sums[k] += h;
-      if constexpr (kWanted.takes_product) rest = fused(d, slope, shift);
-      if constexpr (kWanted.has_dx)
-        result[k] = fused(h * load_wide(scale + i + k * kStep, m), factor, rest);
+      if (want.has_sums) sums[k] += h;
+      if (want.takes_product) rest = fused(d, slope, shift);
+      if (want.has_dx) result[k] = fused(h * load_wide(scale + i + k * kStep, m), factor, rest);
     }
     if (count == 1) store();
-    if constexpr (!kWanted.has_dx) {
-      continue;
-    } else if constexpr (kCount == 1) {
+    if (!want.has_dx) continue;
+    if constexpr (kCount == 1) {
       store_narrow(f.dx + i, result[0], m);
     } else {
 #pragma GCC unroll 4
@@ -105,13 +113,13 @@ template <RowResults kWanted, int kCount, class D, class T, class G, class Lanes
 }
 
 /// Elements [begin, end) of rows, a vector of each at a time.
-template <RowResults kWanted, class D, class T, class G>
-[[gnu::noinline]] void write_edge(const GradRow<T, G>* rows, const DxRow<D>* to, int64_t count,
-                                  const Acc<T>* scale, int64_t begin, int64_t end,
+template <class Wanted, class T, class G>
+[[gnu::noinline]] void write_edge(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
+                                  int64_t count, const Acc<T>* scale, int64_t begin, int64_t end,
                                   const RowTotals<Acc<T>>& totals) {
   for (int64_t i = begin; i < end; i += kLanes<Acc<T>>)
     with_lanes(end - i, [&](auto m) {
-      write_columns<kWanted, 1>(rows, to, count, scale, totals, i, m, false, false);
+      write_columns<1>(wanted, rows, to, count, scale, totals, i, m, false, false);
     });
 }
 
@@ -119,58 +127,56 @@ template <RowResults kWanted, class D, class T, class G>
 /// read and written once for all rows: each store of totals waits until those of dx before it are
 /// done. Of a row whole lines of dx are written at once. Where these are streamed, all rows' dx
 /// stand at the same place of a line.
-template <RowResults kWanted, class D, class T, class G>
-[[gnu::noinline]] void write_rows(const GradRow<T, G>* rows, const DxRow<D>* to, int64_t count,
-                                  const Acc<T>* scale, int64_t n, const RowTotals<Acc<T>>& totals,
-                                  bool is_streamed) {
+template <class Wanted, class T, class G>
+[[gnu::noinline]] void write_rows(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
+                                  int64_t count, const Acc<T>* scale, int64_t n,
+                                  const RowTotals<Acc<T>>& totals, bool is_streamed) {
   using A = Acc<T>;
-  constexpr int kCount = std::max(2, int(64 / (kLanes<A> * int64_t(sizeof(D)))));
+  constexpr int kCount = std::max(2, int(64 / (kLanes<A> * int64_t(sizeof(T)))));
   constexpr int64_t kStep = kCount * kLanes<A>;
-  const int64_t head = is_streamed ? std::min(n, bytes_to_line(to->dx) / int64_t(sizeof(D))) : 0;
-  if (head) write_edge<kWanted>(rows, to, count, scale, 0, head, totals);
+  const int64_t head = is_streamed ? std::min(n, bytes_to_line(to->dx) / int64_t(sizeof(T))) : 0;
+  if (head) write_edge(wanted, rows, to, count, scale, 0, head, totals);
   int64_t i = head;
   const bool converts = converts_pairs();
   const auto write = [&](const auto* some, const auto* of, auto known)
                          __attribute__((always_inline)) {
                            for (; i + kStep <= n; i += kStep)
-                             write_columns<kWanted, kCount>(some, of, known, scale, totals, i,
-                                                            Whole{}, is_streamed, converts);
+                             write_columns<kCount>(wanted, some, of, known, scale, totals, i,
+                                                   Whole{}, is_streamed, converts);
                          };
   if (count == 1) {
     const GradRow<T, G> row = *rows;  // copies that stay in registers
-    const DxRow<D> its = *to;
+    const DxRow<T> its = *to;
     write(&row, &its, std::integral_constant<int64_t, 1>{});
   } else {
     write(rows, to, count);
   }
-  if (i < n) write_edge<kWanted>(rows, to, count, scale, i, n, totals);
+  if (i < n) write_edge(wanted, rows, to, count, scale, i, n, totals);
 }
 
 /// The same with what is wanted told at run time. Returns whether totals have been added to, if
 /// there are any.
-template <class D, class T, class G>
-bool write_rows_to(bool takes_product, const GradRow<T, G>* rows, const DxRow<D>* to, int64_t count,
+template <class T, class G>
+bool write_rows_to(bool takes_product, const GradRow<T, G>* rows, const DxRow<T>* to, int64_t count,
                    const Acc<T>* scale, int64_t n, const RowTotals<Acc<T>>& totals,
                    bool is_streamed) {
   const auto write = [&]<RowResults kWanted>() {
-    write_rows<kWanted>(rows, to, count, scale, n, totals, is_streamed);
+    write_rows(wanted<kWanted>(), rows, to, count, scale, n, totals, is_streamed);
     return kWanted.has_products;
   };
   if (!takes_product) return write.template operator()<RowResults{true, false, false, false}>();
-  if constexpr (std::is_same_v<D, T>) {
-    if (totals.products && totals.sums)
-      return write.template operator()<RowResults{true, true, true, true}>();
-    if (totals.products) return write.template operator()<RowResults{true, true, true, false}>();
-  }
-  return write.template operator()<RowResults{true, true, false, false}>();
+  if (!totals.products) return write.template operator()<RowResults{true, true, false, false}>();
+  if (!totals.sums) return write.template operator()<RowResults{true, true, true, false}>();
+  return write.template operator()<RowResults{true, true, true, true}>();
 }
 
 /// Adds rows to the totals alone.
-template <class D, class T, class G>
-void add_rows_to(const RowTotals<Acc<T>>& totals, const GradRow<T, G>* rows, const DxRow<D>* of,
+template <class T, class G>
+void add_rows_to(const RowTotals<Acc<T>>& totals, const GradRow<T, G>* rows, const DxRow<T>* of,
                  int64_t count, int64_t n) {
   const auto add = [&]<RowResults kWanted>() {
-    write_rows<kWanted>(rows, of, count, static_cast<const Acc<T>*>(nullptr), n, totals, false);
+    const Acc<T>* const no_scale = nullptr;
+    write_rows(wanted<kWanted>(), rows, of, count, no_scale, n, totals, false);
   };
   if (!totals.products) return add.template operator()<RowResults{false, false, false, true}>();
   if (!totals.sums) return add.template operator()<RowResults{false, false, true, false}>();
@@ -178,8 +184,8 @@ void add_rows_to(const RowTotals<Acc<T>>& totals, const GradRow<T, G>* rows, con
 }
 
 /// dx of one row, where factors must not be joined.
-template <class D, class T, class G>
-[[gnu::noinline, gnu::cold]] void write_apart(bool takes_product, D* dx, const GradRow<T, G>& row,
+template <class T, class G>
+[[gnu::noinline, gnu::cold]] void write_apart(bool takes_product, T* dx, const GradRow<T, G>& row,
                                               const Acc<T>* scale, int64_t n) {
   const CellState<Acc<T>>& s = row.state;
   const double factor = double(s.normal.factor);
@@ -190,7 +196,7 @@ template <class D, class T, class G>
           (double(load_as_acc(row.x[i])) - double(s.normal.pivot)) - double(s.normal.delta);
       d -= z * factor * double(s.mean_wz);
     }
-    dx[i] = store_as<D>(static_cast<Acc<T>>(factor * d));
+    dx[i] = store_as<T>(static_cast<Acc<T>>(factor * d));
   }
 }
 

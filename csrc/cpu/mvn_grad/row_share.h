@@ -239,12 +239,13 @@ class RowShare {
   /// dx of a row whose elements stand apart, or whose factors may not be joined.
   template <class G>
   void write_singly(T* dx, const GradRow<T, G>& row) const {
-    DxRow<A> to;
-    if (to.set(space_.wide, row.state))
+    T* const packed = reinterpret_cast<T*>(space_.wide);
+    DxRow<T> to;
+    if (to.set(packed, row.state))
       write_rows_to(takes_product(plan_), &row, &to, 1, scale_, c_.n, {}, false);
     else
-      write_apart(takes_product(plan_), space_.wide, row, scale_, c_.n);
-    store_row<T>(dx, plan_.reduced[0].dx, space_.wide, c_.n);
+      write_apart(takes_product(plan_), packed, row, scale_, c_.n);
+    for (int64_t i = 0; i < c_.n; ++i) dx[i * plan_.reduced[0].dx] = packed[i];
   }
 
   /// h of a row.
