@@ -137,7 +137,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.user_properties.extend(("decision", i) for i in ids)
         for row, *columns in (mark.args for mark in item.iter_markers("cell")):
             item.user_properties.extend(("cell", f"{row}|{column}") for column in columns)
-    items.sort(key=lambda item: item.name in LAST)
+    first: dict[Any, int] = {}
+    for place, item in enumerate(items):
+        first.setdefault(_without_backend(item), place)
+    items.sort(key=lambda item: (item.name in LAST, first[_without_backend(item)]))
+
+
+def _without_backend(item: pytest.Item) -> Any:
+    """What tells a test from those that ask the same of other back ends, which run in turn: the
+    reference answers once."""
+    name, spec = item.nodeid.partition("[")[0], getattr(item, "callspec", None)
+    which = spec.indices.items() if spec else ()
+    return name, tuple(sorted(pair for pair in which if pair[0] != "backend"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

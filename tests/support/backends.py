@@ -285,6 +285,9 @@ def _each(function: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else function(value)
 
 
+_signature = functools.lru_cache(maxsize=64)(inspect.signature)
+
+
 def _transported(op: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The call on the CPU, which refuses what must be, and then on the current back end.
 
@@ -294,7 +297,7 @@ def _transported(op: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -
     if backend is CPU:
         return real(*args, **kwargs)
     try:
-        call = inspect.signature(real).bind(*args, **kwargs).arguments
+        call = _signature(real).bind(*args, **kwargs).arguments
     except TypeError:
         return real(*args, **kwargs)
     inputs = {k: call[k] for k in (*ARRAYS, *TUPLES) if call.get(k) is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import backends
 import cudml
 from backends import ARRAYS, TUPLES, Backend, current, left
 from cudml import bounds, reference
+from expected import expected
 from layouts import ALL, BFLOAT16, LAYOUTS, dtype_of, guarded, order_problem
 from repeat import inf, keywords, line, nan, noted, recipe, remember, unpacked  # noqa: F401
 
@@ -105,9 +107,9 @@ def check(
     expected. `layouts` narrows the layouts, out=False leaves the second call out.
     """
     backend = backend or current()
-    call = inspect.signature(getattr(reference, op)).bind(*args, **kwargs).arguments
+    call = signature(op).bind(*args, **kwargs).arguments
     arrays = arrays_of(call)
-    want = bounds.expected(op, **call)
+    want = expected(op, **call)
     if not backend.takes(op, call, sum(v.size for v in want.values if v is not None)):
         left[backend.name] += 1
         return want
@@ -240,8 +242,15 @@ def _judge(outputs: list[np.ndarray | None], want: bounds.Expected, prefix: str)
     assert verdict.ok, prefix + verdict.message
 
 
+@functools.cache
+def signature(op: str) -> inspect.Signature:
+    """The operator's, as the reference has it."""
+    return inspect.signature(getattr(reference, op))
+
+
+@functools.cache
 def _positional(op: str) -> list[str]:
-    parameters = inspect.signature(getattr(reference, op)).parameters.values()
+    parameters = signature(op).parameters.values()
     return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
