@@ -1,19 +1,13 @@
 // Launches the gradients of normalization.
 #include <algorithm>
 
-#include "cuda/launch.cuh"
-#include "cuda/mvn_grad_generic.cuh"
+#include "cuda/mvn_grad_launch.cuh"
 #include "cuda/mvn_grad_rows.cuh"
 
 namespace cudml::cuda {
 namespace {
 
-constexpr int64_t kMostBlocks = int64_t{1} << 16;
-
-Geometry over(int64_t items) {
-  const int64_t blocks = (items + kMvnGradThreads - 1) / kMvnGradThreads;
-  return {uint32_t(std::min(blocks, kMostBlocks)), uint32_t(kMvnGradThreads)};
-}
+Geometry over(int64_t items) { return mvn_grad_geometry(items, kMvnGradThreads, kMvnGradThreads); }
 
 MvnGradTerms terms_of(const MvnGradPlan& plan, int k, const MvnGradCut& cut) {
   const MvnGradDimensions all = mvn_grad_dimensions(plan);
@@ -23,20 +17,6 @@ MvnGradTerms terms_of(const MvnGradPlan& plan, int k, const MvnGradCut& cut) {
     walk.add(all.axis[d].size, step_of(all.axis[d], all.cell[d]));
   }
   return terms;
-}
-
-MvnGradResult result_of(const MvnGradTotal& total, const Operands& o) {
-  MvnGradResult result{o.outputs[total.output], total.dtype, total.rank, total.count, {}, {}};
-  for (int d = 0; d < total.rank; ++d) {
-    result.size[d] = total.axis[d].size;
-    result.stride[d] = total.axis[d].stride;
-  }
-  return result;
-}
-
-template <class V>
-V* at_byte(void* workspace, int64_t offset) {
-  return reinterpret_cast<V*>(static_cast<char*>(workspace) + offset);
 }
 
 /// Both totals in one pass where they are sums over the same dimensions.
@@ -87,8 +67,28 @@ void launch_generic(const MvnGradPlan& plan, const Choice& choice, const MvnGrad
 
 }  // namespace
 
+void mvn_grad_given(const MvnGradPlan& plan, const Operands& o, void* states,
+                    const Target& target) {
+  MvnGradCells cells(plan, o);
+  cells.has_own_statistics = cells.has_own_sums = false;
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    launch("mvn_grad_state", mvn_grad_state_kernel<T>, over(plan.cells), target,
+           MvnGradArgs<T>(plan, o), cells, static_cast<MvnGradState<Acc<T>>*>(states));
+  });
+}
+
+void mvn_grad_totals(const MvnGradPlan& plan, const Operands& o, const void* states,
+                     const Target& target) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    launch_totals<T>(plan, MvnGradArgs<T>(plan, o), o,
+                     static_cast<const MvnGradState<Acc<T>>*>(states), target);
+  });
+}
+
 void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
               const Target& target) {
+  if (choice.kernel == int(MvnGradKernel::pieces) && !plan.is_empty())
+    return mvn_grad_on_pieces(plan, choice, o, target);
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     using A = Acc<T>;
     static_assert(sizeof(MvnGradState<A>) == 5 * sizeof(A));

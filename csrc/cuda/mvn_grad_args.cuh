@@ -96,6 +96,36 @@ __device__ __noinline__ A pass_value(ActivationKind kind, A a, A b, A grad, A v)
   }
 }
 
+template <ActivationKind kKind, class A, int kN>
+__device__ __forceinline__ void pass_all(A a, A b, Values<A, kN>& grad, Values<A, kN>& v) {
+  // The values move up, so that the loop can stay one without indexing registers.
+#pragma unroll 1
+  for (int i = 0; i < kN; ++i) {
+    const A done = passed<kKind>(a, b, grad.v[0], v.v[0]);
+#pragma unroll
+    for (int j = 0; j + 1 < kN; ++j) {
+      grad.v[j] = grad.v[j + 1];
+      v.v[j] = v.v[j + 1];
+    }
+    grad.v[kN - 1] = done;
+  }
+}
+
+/// The same of some values, for one call.
+template <class A>
+__device__ __noinline__ Values<A, kActivated<A>> pass_values(ActivationKind kind, A a, A b,
+                                                             Values<A, kActivated<A>> grad,
+                                                             Values<A, kActivated<A>> v) {
+  switch (kind) {
+#define ENTRY(kind, ...) \
+  case ActivationKind::kind: pass_all<ActivationKind::kind>(a, b, grad, v); break;
+    CUDML_ACTIVATIONS(ENTRY)
+#undef ENTRY
+    default: break;
+  }
+  return grad;
+}
+
 template <class A>
 struct MvnGradElement {
   A z, h, w;
@@ -135,10 +165,34 @@ struct MvnGradArgs {
     return e;
   }
 
+  /// h takes the place of grad.
+  template <int kN>
+  __device__ __forceinline__ void pass(const A (&z)[kN], const A (&scales)[kN],
+                                       const A (&biases)[kN], A (&grad)[kN]) const {
+    constexpr int kStep = kActivated<A>;
+    static_assert(kN % kStep == 0);
+#pragma unroll
+    for (int i = 0; i < kN; i += kStep) {
+      Values<A, kStep> g, v;
+#pragma unroll
+      for (int j = 0; j < kStep; ++j) {
+        g.v[j] = grad[i + j];
+        v.v[j] = fused(z[i + j], scales[i + j], biases[i + j]);
+      }
+      g = pass_values<A>(activation, a, b, g, v);
+#pragma unroll
+      for (int j = 0; j < kStep; ++j) grad[i + j] = g.v[j];
+    }
+  }
+
+  /// dx of one element.
+  __device__ __forceinline__ A dx_of(A z, A w, const MvnGradState<A>& state) const {
+    const A rest = w - state.mean_w;
+    return state.normal.factor * (takes_product ? fused(-z, state.mean_wz, rest) : rest);
+  }
+
   __device__ T result(const MvnGradElement<A>& e, const MvnGradState<A>& state) const {
-    const A rest = e.w - state.mean_w;
-    const A below = takes_product ? fused(-e.z, state.mean_wz, rest) : rest;
-    return store_as<T>(state.normal.factor * below);
+    return store_as<T>(dx_of(e.z, e.w, state));
   }
 };
 

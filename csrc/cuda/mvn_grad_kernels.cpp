@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cuda/mvn_grad_parts.h"
+
 namespace cudml::cuda {
 namespace {
 
 constexpr int64_t kMostParts = 256;    // of a total's terms
 constexpr int64_t kMostBlocks = 2048;  // that share the terms of all elements of dscale or dbias
 constexpr int64_t kLeastTurns = 16;    // terms of a thread
+constexpr int64_t kLeastRun = 32;      // elements side by side where a cell has several runs
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t aligned(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
@@ -55,6 +58,35 @@ Geometry row_geometry(const MvnGradPlan& plan, const Situation&) {
           mvn_grad_workspace(plan).total};
 }
 
+/// Whether rows' kernel would take the cell if something were asked of its statistics: totals are
+/// to have the same bits whatever is asked for beside them.
+bool is_no_row(const MvnGradPlan& plan, const Situation& situation) {
+  const bool is_row = plan.reduced_rank == 1 && fits_registers(plan, situation);
+  return plan.are_given || plan.has_own_statistics() || !is_row;
+}
+
+/// Of the cell alone, as all that this kernel needs.
+bool has_runs(const MvnGradPlan& plan, const Situation&) {
+  if (plan.reduced_rank == 0) return false;
+  const MvnGradAxis& run = plan.reduced[plan.reduced_rank - 1];
+  return run.size < int64_t{1} << 30 && run.x == 1 && run.grad == 1 &&
+         (run.dx == 1 || !plan.wants_dx);
+}
+
+bool are_runs_plain(const MvnGradPlan& plan, const Situation&) {
+  const MvnGradAxis& run = plan.reduced[plan.reduced_rank - 1];
+  if (plan.reduced_rank == 1)
+    return run.scale >= 0 && run.scale <= 1 && run.bias >= 0 && run.bias <= 1;
+  return run.size >= kLeastRun && run.scale == 0 && run.bias == 0;
+}
+
+Geometry pieces_geometry(const MvnGradPlan& plan, const Situation&) {
+  const MvnGradPieces cut = mvn_grad_pieces(plan);
+  const int64_t blocks = ceil_div(cut.parts.count * cut.lanes, kMvnGradPartThreads);
+  return {uint32_t(std::min(blocks, kMostLoopBlocks)), uint32_t(kMvnGradPartThreads), 0,
+          mvn_grad_workspace(plan).total + cut.parts.count * kMvnGradPartBytes};
+}
+
 constexpr Kernel<MvnGradPlan> kKernels[] = {
     {"mvn_grad_row",
      {{"elements are float32, float16 or bfloat16", is_tile_type},
@@ -63,6 +95,15 @@ constexpr Kernel<MvnGradPlan> kKernels[] = {
       {"scale and bias are packed along it or one for it", has_plain_parameters},
       {"a cell has at most 16 KiB of x", fits_registers}},
      row_geometry},
+    {"mvn_grad_pieces",
+     {{"elements are float32, float16 or bfloat16", is_tile_type},
+      {"a cell consists of packed runs of x, grad and the result", has_runs},
+      {"the cell is one run with scale and bias packed along it or one for it, or runs of 32 and "
+       "more "
+       "elements have one each",
+       are_runs_plain},
+      {"statistics are given or needed, or a cell is no row of at most 16 KiB", is_no_row}},
+     pieces_geometry},
     {"mvn_grad_generic", {}, generic_geometry},
 };
 static_assert(std::size(kKernels) == size_t(MvnGradKernel::count));

@@ -138,6 +138,10 @@ def extremes(family: str) -> Calls:
                 "x": Described((5, 40), "float32"), "grad": Described((5, 40), "float32"),
                 "scale": np.ones((1, 80), "f4")[:, ::2], "axes": 1,
             }),
+            ("mean_variance_normalization_grad", {
+                "x": Described((5, 40), "float32"), "grad": Described((5, 40), "float32"),
+                "bias": np.ones((1, 40), "f4"), "axes": 1, "outputs": ("bias",),
+            }),
         ],
     }  # fmt: skip
     if "pool_grad" in family:
