@@ -85,8 +85,17 @@ void set_types(MvnGradPlan& plan, const MvnGradTensors& t) {
   for (int i = 0; i < 2; ++i) plan.sum_dtypes[i] = dtype_or(t.sums[i], plan.dtype);
 }
 
-/// The dimensions of x, the fastest last, but those of size 1; Axes of `whole` are told by
-/// `reduced`, the others' cells by the statistics.
+/// Whether a dimension runs through the cells, which the statistics tell of the two phases; of
+/// `sums` a cell belongs to one group alone, as what a group is added up of follows from that.
+bool runs_through_cells(const MvnGradDesc& desc, bool has_one_statistic, bool is_in_axes) {
+  switch (desc.kind) {
+    case MvnGradKind::whole: return is_in_axes || !(desc.use_mean || desc.use_variance);
+    case MvnGradKind::sums: return is_in_axes && has_one_statistic;
+    default: return has_one_statistic;
+  }
+}
+
+/// The dimensions of x, the fastest last, but those of size 1.
 struct Axes {
   int rank = 0;
   MvnGradAxis axis[kMaxRank];
@@ -120,9 +129,7 @@ struct Axes {
       }
       const bool has_one =
           a.mean == 0 && a.variance == 0 && a.count == 0 && a.sums[0] == 0 && a.sums[1] == 0;
-      is_reduced[i] = desc.kind != MvnGradKind::whole
-                          ? has_one
-                          : reduced[d] || !(desc.use_mean || desc.use_variance);
+      is_reduced[i] = runs_through_cells(desc, has_one, reduced[d]);
     }
   }
 
@@ -207,6 +214,11 @@ MvnGradPlan make_plan(const MvnGradDesc& desc, const MvnGradTensors& t) {
   for (int k = 0; k < 2; ++k) plan.totals[k] = axes.total(k, first + k, t.outputs[first + k]);
   set_cells(plan, axes);
   return plan;
+}
+
+bool MvnGradPlan::is_cell_a_group() const {
+  return std::all_of(kept, kept + kept_rank,
+                     [](const MvnGradAxis& a) { return a.totals[0] || a.totals[1]; });
 }
 
 bool MvnGradPlan::has_own_statistics() const {

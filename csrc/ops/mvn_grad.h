@@ -54,8 +54,9 @@ struct MvnGradTotal {
 };
 
 /// What a kernel reads. A cell is a set of elements that share their statistics: a group, or, where
-/// statistics are given, whatever they are the same for. Kept dimensions tell cells apart, reduced
-/// ones run through a cell; both collapsed and sorted by x's memory, the fastest last.
+/// statistics are given, whatever they are the same for, of `sums` in one group. Kept dimensions
+/// tell cells apart, reduced ones run through a cell; both collapsed and sorted by x's memory, the
+/// fastest last.
 ///
 /// With h = grad * f'(v) and w = h * scale the first total is the sum of h * z and the second that
 /// of h; of `sums` the first is the sum of w and the second that of w * z.
@@ -80,6 +81,10 @@ struct MvnGradPlan {
   /// There is nothing to read; totals are 0 then.
   bool is_empty() const { return cells == 0 || cell_size == 0; }
   bool has_totals() const { return totals[0].is_wanted || totals[1].is_wanted; }
+  /// Whether elements share statistics that are used; else each of them is a group.
+  bool uses_statistics() const { return use_mean || use_variance; }
+  /// Whether each of the groups that are summed up is one cell.
+  bool is_cell_a_group() const;
   /// Whether z is needed, and with it x and statistics.
   bool reads_x() const;
   /// Whether the statistics are those of the cell, and are needed.

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import backends
+import batch_normalizations
 import batch_support
 import cudml
 
 DRAWS = {"cpu": 2000, "simt": 200, "cuda": 200}
+OPS = {**batch_support.DRAWS, **batch_normalizations.DRAWS}
 SMALL = 1500  # elements of a tensor that the kernels' interpreter takes in no time
 EVERY = 25  # draws, one of which is as large as several threads and cuts of long groups ask for
 
@@ -31,13 +33,13 @@ def most_elements(name: str, seed: int) -> int:
 
 @pytest.mark.small
 @pytest.mark.decision("D-TEN-9")
-@pytest.mark.parametrize("op", batch_support.DRAWS)
+@pytest.mark.parametrize("op", OPS)
 @pytest.mark.usefixtures("threads")
 def test_slices_have_the_bits_of_the_whole(op: str) -> None:
     name = backends.current().name
     for seed in range(DRAWS[name]):
         rng = np.random.default_rng([seed, len(op)])
-        draw = batch_support.DRAWS[op](rng, most_elements(name, seed))
+        draw = OPS[op](rng, most_elements(name, seed))
         found = batch_support.differing(rng, draw)
         assert not found, (seed, draw.keywords, draw.places(), found)
 

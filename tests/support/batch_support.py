@@ -36,6 +36,9 @@ class Draw:
         if self.place is not None:
             number, results = self.place
             given["out"] = tuple(out if i == number else None for i in range(results))
+        if "sum_w" in arrays:
+            arrays = dict(arrays)
+            given["sums"] = (arrays.pop("sum_w"), arrays.pop("sum_wz"))
         return {**arrays, **self.keywords, **given}
 
     def run(self, arrays: dict[str, np.ndarray], out: np.ndarray) -> np.ndarray:
@@ -120,7 +123,7 @@ def _layout(rng: np.random.Generator, rank: int) -> tuple[list[int], list[int]]:
     return order, gaps
 
 
-def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def values_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Ordinary values; some far from 0 for their deviation, a few NaN or infinite."""
     x = rng.standard_normal(shape)
     if rng.random() < 0.6:
@@ -144,11 +147,11 @@ def _batch(rng: np.random.Generator, rest: int) -> int:
     return _size(rng, max(1, min(1024, MOST_ELEMENTS // max(1, rest))))
 
 
-def _array(
+def array_of(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, layout: Any
 ) -> np.ndarray:
     x = placed(shape, dtype, *layout, int(rng.integers(0, 4)))
-    x[...] = _values(rng, shape, dtype)
+    x[...] = values_of(rng, shape, dtype)
     return x
 
 
@@ -161,7 +164,7 @@ def _parameter(
         n if (d == 1, d in reduced, rng.random() < 0.5)[kind] else 1 for d, n in enumerate(shape)
     )
     is_wide = dtype.itemsize == 2 and rng.random() < 0.4
-    return _values(rng, sizes, np.dtype(np.float32) if is_wide else dtype)
+    return values_of(rng, sizes, np.dtype(np.float32) if is_wide else dtype)
 
 
 @dataclass
@@ -187,7 +190,7 @@ class Groups:
         return self.layout if rng.random() < 0.75 else _layout(rng, len(self.sizes))
 
 
-def _groups(rng: np.random.Generator, most: int) -> Groups:
+def groups_of(rng: np.random.Generator, most: int) -> Groups:
     """With x, and perhaps scale and bias."""
     rank = int(rng.integers(2, 5))
     reduced = [int(d) for d in rng.permutation(rank)[: rng.integers(1, rank)]]
@@ -197,7 +200,7 @@ def _groups(rng: np.random.Generator, most: int) -> Groups:
         room //= shape[d]
     dtype = dtype_of(str(rng.choice(DTYPES)))
     sizes, layout = tuple(shape), _layout(rng, rank)
-    arrays = {"x": _array(rng, sizes, dtype, layout)}
+    arrays = {"x": array_of(rng, sizes, dtype, layout)}
     for name in ("scale", "bias"):
         if rng.random() < 0.6:
             arrays[name] = _parameter(rng, sizes, reduced, dtype)
@@ -205,7 +208,7 @@ def _groups(rng: np.random.Generator, most: int) -> Groups:
 
 
 def normalization(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
-    groups = _groups(rng, most)
+    groups = groups_of(rng, most)
     out = placed(groups.sizes, groups.dtype, *groups.other_layout(rng), 0)
     keywords = {
         "axes": tuple(groups.reduced),
@@ -214,29 +217,6 @@ def normalization(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
         "activation": ACTIVATIONS[rng.integers(0, len(ACTIVATIONS))],
     }
     return Draw("mean_variance_normalization", groups.arrays, out, groups.kept, keywords)
-
-
-def normalization_gradient(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Draw:
-    """The gradient of x, beside those of scale and bias, which all groups share, or without. Groups
-    have a mean or a variance."""
-    is_given = bool(rng.random() < 0.4)
-    groups = _groups(rng, most)
-    groups.arrays["grad"] = _array(rng, groups.sizes, groups.dtype, groups.other_layout(rng))
-    if is_given:  # statistics that are data
-        wide = np.dtype(rng.choice([np.float32, np.float64]))
-        groups.arrays["mean"] = _values(rng, groups.summed, wide)
-        groups.arrays["variance"] = np.abs(_values(rng, groups.summed, wide))
-    use_mean = is_given or bool(rng.random() < 0.85)
-    keywords = {
-        "axes": tuple(groups.reduced),
-        "use_mean": use_mean,
-        "use_variance": is_given or not use_mean or bool(rng.random() < 0.9),
-        "activation": ACTIVATIONS[rng.integers(0, len(ACTIVATIONS))],
-        "outputs": ("x", "scale", "bias")[: int(rng.integers(1, 4))],
-    }
-    out = placed(groups.sizes, groups.dtype, *groups.other_layout(rng), 0)
-    op = "mean_variance_normalization_grad"
-    return Draw(op, groups.arrays, out, groups.kept, keywords, (0, 3))
 
 
 def pooling(op: str) -> Callable[..., Draw]:
@@ -272,17 +252,17 @@ def pooling(op: str) -> Callable[..., Draw]:
         if op.startswith("lp_pooling"):
             keywords["p"] = int(rng.choice([1, 2, 2, 3]))
         if op == "average_pooling_grad":
-            arrays, out = {"grad": _array(rng, pooled, dtype, layout)}, whole
+            arrays, out = {"grad": array_of(rng, pooled, dtype, layout)}, whole
         else:
-            arrays, out = {"x": _array(rng, whole, dtype, layout)}, pooled
+            arrays, out = {"x": array_of(rng, whole, dtype, layout)}, pooled
         if op == "lp_pooling_grad":
             norms = _layout(rng, len(whole)) if rng.random() < 0.3 else other
             is_wide = dtype.itemsize == 2 and rng.random() < 0.4
-            y = _array(rng, pooled, np.dtype(np.float32) if is_wide else dtype, norms)
+            y = array_of(rng, pooled, np.dtype(np.float32) if is_wide else dtype, norms)
             np.abs(y, out=y)
             arrays["y"] = y
         if op in ("max_pooling_grad", "lp_pooling_grad"):
-            arrays["grad"], out = _array(rng, pooled, dtype, other), whole
+            arrays["grad"], out = array_of(rng, pooled, dtype, other), whole
         return Draw(op, arrays, placed(out, dtype, *other, 0), (0, 1), keywords)
 
     return draw
@@ -301,7 +281,7 @@ def padding_gradient(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Dra
         room = max(1, room // (start[d] + shape[d] + end[d]))
     dtype = dtype_of(str(rng.choice(DTYPES)))
     sizes, layout = tuple(map(sum, zip(shape, start, end, strict=True))), _layout(rng, rank)
-    grad = _array(rng, sizes, dtype, layout)
+    grad = array_of(rng, sizes, dtype, layout)
     out = placed(tuple(shape), dtype, *(layout if rng.random() < 0.75 else _layout(rng, rank)), 0)
     modes = ("constant", "edge", "reflection", "symmetric", "wrap")
     keywords = {"start_padding": start, "end_padding": end, "mode": modes[rng.integers(0, 5)]}
@@ -311,7 +291,6 @@ def padding_gradient(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> Dra
 
 DRAWS: dict[str, Callable[..., Draw]] = {
     "mean_variance_normalization": normalization,
-    "mean_variance_normalization_grad": normalization_gradient,
     "padding_grad": padding_gradient,
     **{
         op: pooling(op)

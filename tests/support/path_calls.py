@@ -144,6 +144,14 @@ def mvn_grad(shape: tuple[int, ...], axes: Any, scale: tuple[int, ...], **more: 
     return Call("mean_variance_normalization_grad", shapes, {"axes": axes, **more}, **call)
 
 
+def grad_sums(
+    shape: tuple[int, ...], axes: Any, mean: tuple[int, ...], scale: tuple[int, ...], **more: Any
+) -> Call:
+    """By a mean that is given."""
+    shapes = {"x": shape, "grad": shape, "mean": mean, "scale": scale}
+    return Call("normalize_grad_sums", shapes, {"axes": axes, "variance": None}, **more)
+
+
 def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
     shapes = {"x": shape, **({"scale": affine, "bias": affine} if affine else {})}
     return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)

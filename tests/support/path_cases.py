@@ -11,6 +11,7 @@ from path_calls import (
     Case,
     average_grad,
     given,
+    grad_sums,
     lp_grad,
     max_grad,
     max_pool,
@@ -40,6 +41,9 @@ REVERSED = (3, 2, 1, 0)
 ALONG = "statistics differ along packed rows of 16 or more elements, or that follow each other"
 LARGE = "the result is packed and larger than what the caches keep"
 LINES = "lines are packed, of 8 bytes to 64 KB"
+SHARED = "elements share statistics, or sums are asked for"
+OF_CELLS = "sums are of elements that share statistics"
+NEITHER = {"use_mean": False, "use_variance": False}
 CASES = [
     Case("pool/taps", pool((2, 16, 3, 6), (2, 2), 2, order=LAST), {
         TAPS: pool((2, 16, 3, 6), (1, 5), 2, order=LAST),
@@ -274,15 +278,19 @@ CASES = [
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements are floats of at most 32 bits": mvn_grad((5, 8), 0, (1, 8), dtype="float64"),
+        SHARED: mvn_grad((5, 8), 0, (1, 1), **NEITHER, order=(1, 0)),
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
     Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
         "elements are floats of at most 32 bits":
             mvn_grad((5, 8), 0, (5, 1), dtype="float64"),
+        SHARED: mvn_grad((5, 8), 0, (5, 1), **NEITHER),
+        OF_CELLS: grad_sums((5, 3, 8), (0, 1), (1, 3, 8), (5, 1, 1)),
         "at most 1024 elements of a group": mvn_grad((1025, 8), 0, (1025, 1)),
         "at most 1024 elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (5, 1))}),
     Case("mvn_grad/rows", mvn_grad((9, 16), 1, (1, 16)), {
         "elements are floats of at most 32 bits":
             mvn_grad((9, 16), 1, (1, 16), dtype="float64"),
+        SHARED: mvn_grad((9, 16), 1, (9, 16), **NEITHER),
         "a group is one packed row, with a scale for each position, if there is one":
             mvn_grad((9, 16), 1, (9, 1)),
         "rows have 16 to 16384 elements": mvn_grad((9, 15), 1, (1, 15)),
@@ -290,6 +298,8 @@ CASES = [
     Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
         "elements are floats of at most 32 bits":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), dtype="float64"),
+        SHARED: mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), **NEITHER),
+        OF_CELLS: grad_sums((2, 3, 16), (1, 2), (2, 3, 1), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements":
             mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements, each with one scale and bias":

@@ -18,6 +18,11 @@ class CellChunks {
   using Rows = GradRows<A>;
   using State = CellState<A>;
 
+  /// Of w and of w * z.
+  struct Sums {
+    Total<A> of[2];
+  };
+
   /// Where results add to the totals.
   struct Share {
     const Totals<A>& totals;
@@ -50,6 +55,14 @@ class CellChunks {
     Chunk c = loader_.chunk(cell, i);
     loader_.evaluate(c, load_x(c, rows), state, rows);
     sum(c, sums);
+  }
+  /// Adds those of chunk i, whether or not there are statistics.
+  void add_sums(const GradOffsets& cell, int64_t i, const State& state, Rows& rows,
+                Sums& sums) const {
+    Chunk c = loader_.chunk(cell, i);
+    loader_.evaluate(c, load_x(c, rows), state, rows);
+    sums.of[0].add(row_sum(c.w, c.n));
+    sums.of[1].add(product_sum(c.w, c.z, c.n));
   }
   /// The means of a cell from the sums over its chunks, which stand as pairs
   /// from `sums` on.

@@ -129,14 +129,12 @@ class GradLoader {
 
   /// Adds the chunk to the totals of a share.
   void add_totals(const GradChunk<A>& c, const Totals<A>& totals, int64_t share) const {
-    const bool are_sums = plan_.kind == MvnGradKind::sums;
     for (int k = 0; k < 2; ++k) {
       if (!totals.is_wanted(k)) continue;
-      const A* const row = are_sums ? c.w : c.h;
-      const A* const z = (k == 0) != are_sums ? c.z : nullptr;
+      const A* const z = k == 0 ? c.z : nullptr;
       const int64_t stride = axes_[rank_ - 1].totals[k];
       for_pieces(c, [&](const GradOffsets& at, int64_t from, int64_t n) {
-        totals.add(share, k, at.totals[k], stride, row + from, z ? z + from : nullptr, n);
+        totals.add(share, k, at.totals[k], stride, c.h + from, z ? z + from : nullptr, n);
       });
     }
     totals.count_row(share, c.n);

@@ -14,6 +14,14 @@ bool has_short_cells(const MvnGradPlan& plan, const Machine&) { return are_grad_
 bool are_floats_narrow(const MvnGradPlan& plan, const Machine&) {
   return plan.dtype != Dtype::float64;
 }
+/// Without statistics each element is a group, and paths differ in what they round. Sums are not
+/// elements.
+bool has_groups(const MvnGradPlan& plan, const Machine&) {
+  return plan.uses_statistics() || plan.kind == MvnGradKind::sums;
+}
+bool are_sums_of_cells(const MvnGradPlan& plan, const Machine&) {
+  return plan.kind != MvnGradKind::sums || plan.is_cell_a_group();
+}
 bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
 bool has_packed_rows(const MvnGradPlan& plan, const Machine&) { return are_grad_rows_packed(plan); }
 bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
@@ -46,21 +54,30 @@ void plain(const MvnGradPlan& plan, const Arrays& a) {
 
 constexpr Predicate<MvnGradPlan> kNarrow{"elements are floats of at most 32 bits",
                                          are_floats_narrow};
+constexpr Predicate<MvnGradPlan> kGroups{"elements share statistics, or sums are asked for",
+                                         has_groups};
+constexpr Predicate<MvnGradPlan> kSumsOfCells{"sums are of elements that share statistics",
+                                              are_sums_of_cells};
 
 constexpr Path<MvnGradPlan> kPaths[] = {
     {"mvn_grad/columns",
      {kNarrow,
+      kGroups,
       {"elements of a group stand 8 or more apart, or packed pieces of at most 128, which share "
        "scale and bias",
        has_columns}},
      columns,
      {68.0, "64 BatchNorm grad, 32x64x112x112, float16 L"}},
     {"mvn_grad/side_by_side",
-     {kNarrow, {"at most 1024 elements of a group stand 8 or more apart", has_short_cells}},
+     {kNarrow,
+      kGroups,
+      kSumsOfCells,
+      {"at most 1024 elements of a group stand 8 or more apart", has_short_cells}},
      side_by_side,
      {8.37, "60 RMSNorm+SiLU grad, 1x96x4x480x832, bfloat16 C"}},
     {"mvn_grad/rows",
      {kNarrow,
+      kGroups,
       {"a group is one packed row, with a scale for each position, if there is one",
        has_packed_rows},
       {"rows have 16 to 16384 elements", has_moderate_rows}},
@@ -68,6 +85,8 @@ constexpr Path<MvnGradPlan> kPaths[] = {
      {15.2, "52 LayerNorm grad, 8192x8192, bfloat16 C"}},
     {"mvn_grad/planes",
      {kNarrow,
+      kGroups,
+      kSumsOfCells,
       {"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
        has_planes}},
      planes,

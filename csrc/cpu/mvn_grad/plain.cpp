@@ -4,8 +4,7 @@
 
 #include <memory>
 
-#include "cpu/mvn_grad/cell_chunks.h"
-#include "cpu/threads/parallel.h"
+#include "cpu/mvn_grad/group_sums.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -25,7 +24,7 @@ class Cells {
         operands_(operands),
         chunks_(plan, operands),
         is_split_(chunks_.count() > 1 &&
-                  (!(plan.has_own_statistics() || plan.has_own_sums()) ||
+                  (plan.kind == MvnGradKind::part || !plan.uses_statistics() ||
                    (plan.cells < kFewCells && chunks_.count() > kFewChunks))) {}
 
   void run() const {
@@ -39,8 +38,8 @@ class Cells {
   }
 
  private:
-  // A plan of few cells of many chunks is worked on chunk by chunk, whatever
-  // threads there are: what is added to a total by whom follows from it.
+  // A plan of few cells of many chunks is worked on chunk by chunk, whatever threads there are and
+  // whether dx is wanted: what is added to a total by whom follows from it.
   static constexpr int64_t kFewCells = 64, kFewChunks = 16;
 
   void run_units(int64_t units, int64_t shares, const Totals<A>& totals) const {
@@ -167,6 +166,7 @@ class Cells {
 
 template <class T>
 void mvn_grad_plain(const MvnGradPlan& plan, const Operands& operands) {
+  if (plan.kind == MvnGradKind::sums) return GroupSums<T>(plan, operands).run();
   Cells<T>(plan, operands).run();
 }
 
