@@ -4,10 +4,8 @@
 
 namespace cudml::cuda {
 
-namespace {
-
-void normalize_by(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
-                  const Target& target) {
+void mvn_groups(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
+                const Target& target) {
   switch (MvnKernel(choice.kernel)) {
     case MvnKernel::rows:
     case MvnKernel::warp: return mvn_on_warps(plan, choice, p, target);
@@ -23,15 +21,13 @@ void normalize_by(const MvnPlan& plan, const Choice& choice, const MvnPointers& 
   });
 }
 
-}  // namespace
-
 void mvn(const MvnPlan& plan, const Choice& choice, const Operands& o, const Target& target) {
   if (plan.groups == 0) return;
   MvnPointers p{o.inputs[0], o.inputs[1], o.inputs[2], o.outputs[0], nullptr};
   if (plan.has_statistics())
     p.statistics = at_byte<char>(target.workspace,
                                  choice.geometry.workspace_bytes - mvn_statistics_bytes(plan));
-  normalize_by(plan, choice, p, target);
+  mvn_groups(plan, choice, p, target);
   if (plan.has_statistics()) mvn_statistics(plan, o, p.statistics, target);
 }
 

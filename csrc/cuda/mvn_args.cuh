@@ -72,7 +72,7 @@ struct MvnWalk {
 
 struct MvnPointers {
   const void *x, *scale, *bias;
-  void* y;
+  void* y;           // null where statistics alone are asked for
   void* statistics;  // device memory for Moments of every group, or null
 };
 
@@ -144,7 +144,7 @@ struct MvnArgs {
   /// One element of the result.
   __device__ __forceinline__ void write(const MvnOffsets& at,
                                         const Normalizer<A>& normalizer) const {
-    A value[1] = {normalizer(load_as_acc(x[at.x])) * scale.at(at.scale) + bias.at(at.bias)};
+    A value[1] = {fused(normalizer(load_as_acc(x[at.x])), scale.at(at.scale), bias.at(at.bias))};
     activate(value);
     y[at.y] = store_as<T>(value[0]);
   }

@@ -23,7 +23,7 @@ struct MvnTile {
   MvnColumnPlace<T> place;
   MvnOffsets outer;
   uint32_t width, first;  // columns of the block, and the first of this thread
-  Vector<T, kN> v[kMvnTileRows];
+  Carrier v[kMvnTileRows];
 
   __device__ __forceinline__ MvnTile(const MvnArgs<T>& args, const MvnColumnShape& shape,
                                      MvnTileShared<T>& shared)
@@ -56,7 +56,7 @@ struct MvnTile {
     for (int r = 0; r < kMvnTileRows; ++r) {
       if (!exists(r)) continue;
       float w[kN];
-      widen(v[r], w);
+      widen(unpacked<T>(v[r]), w);
 #pragma unroll
       for (int e = 0; e < kN; ++e) {
         const float d = w[e] - pivot[e];

@@ -36,8 +36,18 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
              shape, moments, uint32_t(steps), uint32_t(lanes), uint32_t(plan.groups),
              plan.use_variance, plan.epsilon, normalizers, args.statistics);
     }
-    launch("mvn_column_apply", mvn_column_apply_kernel<T>, choice.geometry, target, args, shape,
-           normalizers);
+  });
+  if (p.y) mvn_column_apply(plan, p, normalizers, target);
+}
+
+void mvn_column_apply(const MvnPlan& plan, const MvnPointers& p, const void* normalizers,
+                      const Target& target) {
+  const MvnColumns columns = mvn_apply_columns_of(plan);
+  const Geometry geometry = {uint32_t(columns.tiles * columns.outer * columns.parts),
+                             uint32_t(kMvnThreads)};
+  visit(plan.dtype, MvnTileTypes{}, [&]<class T>() {
+    launch("mvn_column_apply", mvn_column_apply_kernel<T>, geometry, target, MvnArgs<T>(plan, p),
+           MvnColumnShape(plan, columns, p), static_cast<const Normalizer<float>*>(normalizers));
   });
 }
 

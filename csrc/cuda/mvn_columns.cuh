@@ -55,6 +55,16 @@ struct MvnColumnShape {
   }
 };
 
+/// Up to `count` elements, `stride` apart. Not inlined: it would be copied for each row.
+template <class T>
+__device__ __noinline__ Carrier columns_apart(const T* x, int64_t stride, int count) {
+  Vector<T, kVector<T>> values = {};
+#pragma unroll
+  for (int e = 0; e < kVector<T>; ++e)
+    if (e < count) values.v[e] = x[e * stride];
+  return std::bit_cast<Carrier>(values);
+}
+
 /// A thread's place: kVector columns, which are neighbours, and every `step`-th row of one part.
 template <class T>
 struct MvnColumnPlace {
@@ -76,14 +86,10 @@ struct MvnColumnPlace {
   }
 
   /// The columns of a row whose first one of all stands at x.
-  __device__ __forceinline__ Vector<T, kN> load(const T* x, const MvnColumnShape& shape) const {
+  __device__ __forceinline__ Carrier load(const T* x, const MvnColumnShape& shape) const {
     x += column * shape.x;
-    if (shape.is_x_packed) return load_vector<kN>(x);
-    Vector<T, kN> values = {};
-#pragma unroll
-    for (int e = 0; e < kN; ++e)
-      if (e < count) values.v[e] = x[e * shape.x];
-    return values;
+    return shape.is_x_packed ? *reinterpret_cast<const Carrier*>(x)
+                             : columns_apart(x, shape.x, count);
   }
 };
 
@@ -95,13 +101,13 @@ struct MvnColumnSums {
 
   /// The first `count` rows of v.
   template <class T, int kRows>
-  __device__ __forceinline__ void set_pivots(const Vector<T, kN> (&v)[kRows], int count) {
+  __device__ __forceinline__ void set_pivots(const Carrier (&v)[kRows], int count) {
     float mean[kN] = {};
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (r >= count) break;
       float w[kN];
-      widen(v[r], w);
+      widen(unpacked<T>(v[r]), w);
 #pragma unroll
       for (int e = 0; e < kN; ++e) mean[e] += w[e];
     }
@@ -113,13 +119,13 @@ struct MvnColumnSums {
   }
 
   template <class T, int kRows>
-  __device__ __forceinline__ void add(const Vector<T, kN> (&v)[kRows], int count) {
+  __device__ __forceinline__ void add(const Carrier (&v)[kRows], int count) {
     float part[kN] = {}, part_square[kN] = {};
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (r >= count) break;
       float w[kN];
-      widen(v[r], w);
+      widen(unpacked<T>(v[r]), w);
 #pragma unroll
       for (int e = 0; e < kN; ++e) {
         const float d = w[e] - pivot[e];
@@ -145,7 +151,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
   MvnColumnSums<kN> sums;
   uint32_t n = 0;
   for (uint32_t row = place.first_row; row < place.end_row; row += kRows * place.step) {
-    Vector<T, kN> v[kRows];
+    Carrier v[kRows];
     int count = 0;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -153,8 +159,8 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
       v[r] = place.load(x + shape.rows.at(row + r * place.step).x, shape);
       ++count;
     }
-    if (n == 0 && args.use_mean) sums.set_pivots(v, count);
-    sums.add(v, count);
+    if (n == 0 && args.use_mean) sums.template set_pivots<T>(v, count);
+    sums.template add<T>(v, count);
     n += uint32_t(count);
   }
   const uint32_t line =
@@ -244,12 +250,12 @@ struct MvnColumnOperands {
   template <bool kActivates>
   __device__ __forceinline__ void write(const MvnArgs<T>& args, const MvnColumnShape& shape,
                                         const MvnColumnPlace<T>& place, const MvnOffsets& outer,
-                                        const MvnOffsets& row, const Vector<T, kN>& x) {
+                                        const MvnOffsets& row, const Carrier& x) {
     if (!shape.is_constant) fetch(args, shape, place, outer, row);
     float v[kN];
-    widen(x, v);
+    widen(unpacked<T>(x), v);
 #pragma unroll
-    for (int e = 0; e < kN; ++e) v[e] = normalizer[e](v[e]) * scale[e] + bias[e];
+    for (int e = 0; e < kN; ++e) v[e] = fused(normalizer[e](v[e]), scale[e], bias[e]);
     if constexpr (kActivates) args.activate(v);
     const Vector<T, kN> result = narrow<T>(v);
     T* y = args.y + outer.y + row.y + place.column * shape.y;

@@ -43,6 +43,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_generic_kernel(const MvnArgs<
     Normalizer<Acc<T>> normalizer;
     if (args.has_statistics())
       normalizer = args.normalizer(group_moments(args, group), g, threadIdx.x == 0);
+    if (!args.y) continue;
     for (int64_t i = threadIdx.x; i < args.group_size; i += kMvnThreads) {
       MvnOffsets at = args.reduced.at_any(i);
       at.add(group);

@@ -16,6 +16,7 @@ constexpr int64_t kLeastSplit = 4096;         // elements of a group that blocks
 constexpr int64_t kMostParts = 1024;          // of one group, wherever it is computed
 constexpr int64_t kMostColumnParts = 128;     // the same in columns, whose parts take more memory
 constexpr int64_t kMaxFold = 64;              // neighbouring columns of one group
+constexpr int64_t kApplyRows = 16;            // that a thread brings its columns' statistics for
 constexpr int64_t kLineBytes = 128;           // of columns, side by side in one block at least
 
 using Axis = int64_t MvnAxis::*;
@@ -236,6 +237,10 @@ static_assert(std::size(kKernels) == size_t(MvnKernel::count));
 
 }  // namespace
 
+bool can_take(MvnKernel kernel, const MvnPlan& plan, const Situation& situation) {
+  return !choose::refusal(kKernels[size_t(kernel)], plan, situation);
+}
+
 int mvn_row_lanes(const MvnPlan& plan) {
   const int64_t vector = mvn_vector(plan.dtype);
   const int slots = size_of(plan.dtype) == 2 ? kMvnRowsSlots16 : kMvnRowsSlots32;
@@ -266,6 +271,13 @@ MvnColumns mvn_columns_of(const MvnPlan& plan) {
   const int64_t steps = kMvnThreads / c.lanes;
   // One thread's chain of additions stays short.
   c.part_rows = std::clamp(ceil_div(c.rows, kMostColumnParts), 32 * steps, 512 * steps);
+  c.parts = ceil_div(c.rows, c.part_rows);
+  return c;
+}
+
+MvnColumns mvn_apply_columns_of(const MvnPlan& plan) {
+  MvnColumns c = mvn_columns_of(plan);
+  c.part_rows = kApplyRows * (kMvnThreads / c.lanes);
   c.parts = ceil_div(c.rows, c.part_rows);
   return c;
 }

@@ -49,6 +49,9 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// access has elements, so that each of them takes one element of what whole accesses leave over.
 int mvn_row_lanes(const MvnPlan& plan);
 
+/// Whether this kernel can take the plan.
+bool can_take(MvnKernel kernel, const MvnPlan& plan, const Situation& situation);
+
 /// How groups are cut where many blocks share one, whatever the device's size and the number of
 /// groups; count * groups is the geometry's blocks.
 struct MvnParts {
@@ -70,9 +73,12 @@ struct MvnColumns {
   int64_t tiles = 1;     // blocks along the columns
   int64_t parts = 1, part_rows = 1;  // blocks along the rows; rows of all parts but the last
 };
-/// tiles * outer * parts is the geometry's blocks.
+/// tiles * outer * parts is the number of blocks.
 MvnColumns mvn_columns_of(const MvnPlan& plan);
-/// The same for columns that blocks keep: one part.
+/// The same for writing the result: its rows do not wait for each other, so that more blocks share
+/// them.
+MvnColumns mvn_apply_columns_of(const MvnPlan& plan);
+/// And for columns that blocks keep: one part.
 MvnColumns mvn_column_tiles_of(const MvnPlan& plan);
 
 /// Bytes of the statistics of one column over the rows of one thread.

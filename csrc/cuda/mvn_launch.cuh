@@ -6,6 +6,9 @@
 
 namespace cudml::cuda {
 
+/// By the choice's kernel. Without y there is no result, only the groups' statistics.
+void mvn_groups(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
+                const Target& target);
 void mvn_on_warps(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                   const Target& target);
 void mvn_on_blocks(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
@@ -16,6 +19,13 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
                  const Target& target);
 void mvn_split(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                const Target& target);
+
+/// The result alone, with the groups' normalizers, which both kernels number by the kept
+/// dimensions.
+void mvn_column_apply(const MvnPlan& plan, const MvnPointers& p, const void* normalizers,
+                      const Target& target);
+void mvn_split_apply(const MvnPlan& plan, const Geometry& geometry, const MvnPointers& p,
+                     const void* normalizers, const Target& target);
 
 /// Mean and variance as results, of the groups' Moments.
 void mvn_statistics(const MvnPlan& plan, const Operands& operands, const void* moments,

@@ -152,7 +152,7 @@ __device__ __forceinline__ void write_vector(const MvnArgs<T>& args, const MvnSp
     for (int e = 0; e < kN; ++e) out[e] = args.bias.at(group.bias + args.reduced.at(at + e).bias);
   });
 #pragma unroll
-  for (int e = 0; e < kN; ++e) v[e] = normalizer(v[e]) * scale[e] + bias[e];
+  for (int e = 0; e < kN; ++e) v[e] = fused(normalizer(v[e]), scale[e], bias[e]);
   args.activate(v);
   store_vector<kN>(args.y + group.y + place.y, narrow<T>(v));
 }

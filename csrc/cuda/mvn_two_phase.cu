@@ -5,7 +5,9 @@
 #include "cuda/merge_generic.cuh"
 #include "cuda/mvn_launch.cuh"
 #include "cuda/normalize_generic.cuh"
-#include "cuda/statistics_generic.cuh"
+#include "cuda/normalize_runs.cuh"
+#include "cuda/statistics_kernels.h"
+#include "cuda/statistics_results.cuh"
 
 namespace cudml::cuda {
 namespace {
@@ -17,12 +19,38 @@ Geometry over(int64_t items) {
   return {uint32_t(std::min(blocks, kMostBlocks)), uint32_t(kTwoPhaseThreads)};
 }
 
-/// Where the statistics of cells stand.
-StridedWalk<2> walk_of(const NormalizeCells& cells) {
-  StridedWalk<2> walk;
-  for (int d = 0; d < cells.rank; ++d)
-    walk.add({cells.size[d], {cells.mean[d], cells.variance[d]}});
-  return walk;
+/// Prepares the cells' statistics at the beginning of the workspace.
+template <class A>
+Normalizer<A>* prepare(const NormalizePlan& plan, const NormalizeCells& cells, const Operands& o,
+                       const Target& target) {
+  auto* const prepared = static_cast<Normalizer<A>*>(target.workspace);
+  launch("normalize_cell", normalize_cell_kernel<A>, over(cells.count), target,
+         GivenCells(plan, cells, o), prepared, static_cast<RunCell*>(nullptr));
+  return prepared;
+}
+
+void normalize_runs(const NormalizePlan& plan, const Choice& choice, const Operands& o,
+                    const Target& target) {
+  const NormalizeCells cells(plan, true);
+  auto* const prepared = static_cast<RunCell*>(target.workspace);
+  launch("normalize_cell", normalize_cell_kernel<float>, over(cells.count), target,
+         GivenCells(plan, cells, o), static_cast<Normalizer<float>*>(nullptr), prepared);
+  visit(plan.dtype, MvnTileTypes{}, [&]<class T>() {
+    launch(choice.name, normalize_runs_kernel<T>, choice.geometry, target,
+           NormalizeRuns<T>(plan, NormalizeSheets(plan), cells, o), prepared);
+  });
+}
+
+void normalize_any(const NormalizePlan& plan, const Choice& choice, const Operands& o,
+                   const Target& target) {
+  const NormalizeCells cells(plan);
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    using A = Acc<T>;
+    const Normalizer<A>* prepared =
+        are_cells_shared(plan, cells) ? prepare<A>(plan, cells, o, target) : nullptr;
+    launch(choice.name, normalize_kernel<T>, choice.geometry, target,
+           NormalizeArgs<T>(plan, cells, o), prepared);
+  });
 }
 
 }  // namespace
@@ -30,23 +58,26 @@ StridedWalk<2> walk_of(const NormalizeCells& cells) {
 void statistics(const StatisticsPlan& plan, const Choice& choice, const Operands& o,
                 const Target& target) {
   if (plan.is_empty()) return;
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    using A = Acc<T>;
-    static_assert(sizeof(Moments<A>) == 32);
-    const StatisticsArgs<T> args(plan, o);
-    auto* const parts = static_cast<Moments<A>*>(target.workspace);
-    launch("statistics_part", statistics_part_kernel<T>, choice.geometry, target, args, parts);
-    if (args.parts > 1)
-      launch("statistics_join", statistics_join_kernel<A>, over(plan.groups), target, args.results,
-             parts, args.parts);
+  void* moments = nullptr;
+  if (plan.group_size > 0) {
+    const MvnPlan groups = statistics_groups(plan);
+    const MvnKernel kernel = normalization_of(StatisticsKernel(choice.kernel), groups);
+    moments = at_byte<char>(target.workspace,
+                            choice.geometry.workspace_bytes - mvn_statistics_bytes(groups));
+    mvn_groups(groups, {int(kernel), choice.name, choice.geometry},
+               {o.inputs[0], nullptr, nullptr, nullptr, moments}, target);
+  }
+  visit(statistics_dtype(plan.dtype), Types<float, double>{}, [&]<class A>() {
+    launch("statistics_store", statistics_store_kernel<A>, over(plan.groups), target,
+           StatisticsResults(plan, o), static_cast<const Moments<A>*>(moments));
   });
 }
 
 void mvn_statistics(const MvnPlan& plan, const Operands& o, const void* moments,
                     const Target& target) {
   visit(statistics_dtype(plan.dtype), Types<float, double>{}, [&]<class A>() {
-    launch("mvn_statistics", statistics_join_kernel<A>, over(plan.groups), target,
-           StatisticsResults(plan, o), static_cast<const Moments<A>*>(moments), int64_t{1});
+    launch("mvn_statistics", statistics_store_kernel<A>, over(plan.groups), target,
+           StatisticsResults(plan, o), static_cast<const Moments<A>*>(moments));
   });
 }
 
@@ -60,18 +91,19 @@ void merge(const MergePlan& plan, const Choice& choice, const Operands& o, const
 void normalize(const NormalizePlan& plan, const Choice& choice, const Operands& o,
                const Target& target) {
   if (plan.is_empty()) return;
+  const auto kernel = NormalizeKernel(choice.kernel);
+  if (kernel == NormalizeKernel::runs) return normalize_runs(plan, choice, o, target);
+  if (kernel == NormalizeKernel::generic) return normalize_any(plan, choice, o, target);
+  const MvnPlan groups = normalize_groups(plan);
+  const MvnPointers p{o.inputs[0], o.inputs[3], o.inputs[4], o.outputs[0], nullptr};
   const NormalizeCells cells(plan);
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    using A = Acc<T>;
-    const NormalizeArgs<T> args(plan, cells, o);
-    Normalizer<A>* prepared = nullptr;
-    if (are_cells_shared(plan, cells)) {
-      prepared = static_cast<Normalizer<A>*>(target.workspace);
-      launch("normalize_cell", normalize_cell_kernel<A>, over(cells.count), target, args.given,
-             walk_of(cells), prepared);
-    }
-    launch("normalize", normalize_kernel<T>, choice.geometry, target, args, prepared);
-  });
+  const void* normalizers = nullptr;
+  visit(statistics_dtype(plan.dtype), Types<float, double>{},
+        [&]<class A>() { normalizers = prepare<A>(plan, cells, o, target); });
+  if (kernel == NormalizeKernel::columns)
+    mvn_column_apply(groups, p, normalizers, target);
+  else
+    mvn_split_apply(groups, choice.geometry, p, normalizers, target);
 }
 
 }  // namespace cudml::cuda

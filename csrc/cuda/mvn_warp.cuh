@@ -130,7 +130,7 @@ __global__ __launch_bounds__(kMvnWarpThreads) void mvn_warp_kernel(const MvnArgs
   rows.read();
   Normalizer<Acc<T>> normalizer;
   if (args.has_statistics()) normalizer = rows.normalizer();
-  rows.write(normalizer);
+  if (args.y) rows.write(normalizer);
 }
 
 }  // namespace cudml::cuda

@@ -1,58 +1,10 @@
-// Normalization with given statistics, element by element. Where many elements share statistics,
-// these are prepared once.
+// Normalization with given statistics, element by element.
 #pragma once
 
-#include "core/operands.h"
 #include "cuda/epilogue.cuh"
-#include "cuda/grid.cuh"
-#include "cuda/mvn_two_phase_kernels.h"
-#include "cuda/strided_walk.cuh"
-#include "math/given.h"
+#include "cuda/normalize_cells.cuh"
 
 namespace cudml::cuda {
-
-/// A statistic, read in double.
-struct GivenStatistic {
-  const void* data = nullptr;
-  Dtype dtype = Dtype::float32;
-
-  __device__ double at(int64_t offset) const {
-    switch (dtype) {
-      case Dtype::float64: return static_cast<const double*>(data)[offset];
-      case Dtype::float32: return double(static_cast<const float*>(data)[offset]);
-      case Dtype::float16: return double(to_float(static_cast<const Float16*>(data)[offset]));
-      default: return double(to_float(static_cast<const BFloat16*>(data)[offset]));
-    }
-  }
-};
-
-struct GivenStatistics {
-  GivenStatistic mean, variance;  // without data where they are absent
-  double epsilon;
-
-  GivenStatistics(const NormalizePlan& plan, const Operands& o)
-      : mean{o.inputs[1], plan.mean_dtype},
-        variance{o.inputs[2], plan.variance_dtype},
-        epsilon(plan.epsilon) {}
-
-  template <class A>
-  __device__ Normalizer<A> at(int64_t mean_at, int64_t variance_at) const {
-    Normalizer<A> normal;
-    if (mean.data) split_mean(mean.at(mean_at), normal.pivot, normal.delta);
-    if (variance.data) normal.factor = factor_of<A>(variance.at(variance_at), epsilon);
-    return normal;
-  }
-};
-
-/// All that elements share, one after the other.
-template <class A>
-__global__ __launch_bounds__(kTwoPhaseThreads) void normalize_cell_kernel(
-    const GivenStatistics given, const StridedWalk<2> cells, Normalizer<A>* prepared) {
-  for (int64_t i = thread_in_grid(); i < cells.count; i += threads_in_grid()) {
-    const auto at = cells.at(i);
-    prepared[i] = given.at<A>(at[0], at[1]);
-  }
-}
 
 template <class T>
 struct NormalizeArgs {

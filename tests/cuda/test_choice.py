@@ -84,6 +84,12 @@ def backward(op: str, shape: tuple[int, ...], window: Any, strides: int, **more:
     return {**{k: v for k, v in call.items() if k == "x"}, **first, **numbers}
 
 
+def given(shape: tuple[int, ...], group: tuple[int, ...], order: str = "C") -> dict[str, Any]:
+    """Arguments of `normalize` with a variance for each group."""
+    x = Described(shape, "float16", order)
+    return {"x": x, "mean": None, "variance": Described(group, "float64"), "out": x}
+
+
 HUGE = (2, 1, 40_000, 60_000)  # more than 2^31 elements
 HUGE_LANES = (1, 16, 12_000, 12_000)
 OVERLAPPING = (1, 16, 1087, 1088)  # with 16 million windows of 64 x 65
@@ -92,6 +98,7 @@ OVERLAPPING = (1, 16, 1087, 1088)  # with 16 million windows of 64 x 65
 def extremes(family: str) -> Calls:
     """Calls that are too large to run: what only they lack."""
     max_pool, mvn = "max_pooling", "mean_variance_normalization"
+    statistics = "normalization_statistics"
     gradient = family.replace("pool", "pooling")
     calls = {
         "pool": [
@@ -142,6 +149,15 @@ def extremes(family: str) -> Calls:
                 "x": Described((5, 40), "float32"), "grad": Described((5, 40), "float32"),
                 "bias": np.ones((1, 40), "f4"), "axes": 1, "outputs": ("bias",),
             }),
+        ],
+        "statistics": [
+            (statistics, {"x": Described((3, 0), "float16"), "axes": 1}),
+            (statistics, {"x": Described((2**26, 8), "float64"), "axes": 1}),
+        ],
+        "normalize": [
+            ("normalize", given((5, 40), (1, 1), order="apart")),
+            ("normalize", given((2**31,), (1,))),
+            ("normalize", given((2**26, 1024), (2**26, 1))),
         ],
     }  # fmt: skip
     if "pool_grad" in family:

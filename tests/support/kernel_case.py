@@ -57,8 +57,8 @@ class Case:
         for i, (name, shape) in enumerate(self.shapes.items()):
             of_type = "float32" if self.arguments.get(f"{name}_wide") else dtype
             arrays[name] = data(shape, of_type, seed + i, self.kind)
-            if name == "y":
-                arrays[name] = np.abs(arrays[name])  # norms
+            if name in ("y", "variance"):
+                arrays[name] = np.abs(arrays[name])  # norms, and what has a root
             if name == "indices":
                 arrays[name] = indices(shape, self.arguments["output_sizes"], seed)
         rest = {k: v for k, v in self.arguments.items() if not k.endswith("_wide")}

@@ -14,7 +14,7 @@ from pool_kernel_cases import grad_cases, lp_grad_cases, pool_cases, unpool_case
 
 FAMILIES = (
     "pool", "max_pool_grad", "average_pool_grad", "lp_pool_grad", "unpool", "pad", "pad_grad",
-    "mvn", "mvn_grad",
+    "mvn", "mvn_grad", "statistics", "normalize",
 )  # fmt: skip
 
 MODES = ("constant", "edge", "reflection", "symmetric", "wrap")
@@ -127,6 +127,60 @@ def mvn_cases() -> Iterator[Case]:
                    ("float16", *(f for f in FLOATS if f == "bfloat16")), few)  # fmt: skip
 
 
+def statistics_cases() -> Iterator[Case]:
+    """Statistics of the groups above, and of groups that hold nothing."""
+    op, few = "normalization_statistics", NEAR[:1] + NEAR[3:]
+    for k, (name, (shape, axes, _, _)) in enumerate(GROUPS.items()):
+        wide, narrow = {"axes": axes}, {"axes": axes, "dtype": "float32"}
+        yield Case(name, op, {"x": shape}, (wide, narrow)[k % 2],
+                   layouts=few if name == "one group in parts" else NEAR)  # fmt: skip
+        yield Case(f"{name}, squares", op, {"x": shape}, {**wide, "use_mean": False}, layouts=few)
+        if name in ("short rows", "columns", "batches"):
+            yield Case(f"{name}, special", op, {"x": shape}, wide, layouts=few, kind="special")
+    yield Case("long columns", op, {"x": (9000, 3)}, {"axes": 0}, layouts=few)
+    yield Case("no elements", op, {"x": (3, 0, 2)}, {"axes": (1, 2)}, layouts=few)
+
+
+# beside the groups above
+GIVEN_GROUPS: dict[str, tuple[tuple[int, ...], Any, Any, Any]] = {
+    "planes": ((3, 5, 15, 16), (0, 2, 3), (1, 5, 1, 1), (1, 5, 1, 1)),
+    "odd planes": ((5, 9, 7, 7), (0, 2, 3), (1, 9, 1, 1), None),
+    "large planes": ((1, 3, 50, 61), (0, 2, 3), (1, 3, 1, 1), (1, 3, 1, 1)),
+    "planes of groups": ((2, 6, 5, 9), (2, 3), (1, 6, 1, 1), (2, 1, 1, 1)),
+    "tiny planes": ((7, 5, 4, 4), (0, 2, 3), (1, 5, 1, 1), (1, 5, 1, 1)),
+    "all alike": ((70, 300), (0, 1), (1, 1), (1, 1)),
+    "each its own": ((40, 41), (), None, (1, 41)),
+}
+
+
+def normalize_cases() -> Iterator[Case]:
+    """Given statistics of the groups above, of them or of other types, and without one."""
+    for k, (name, (shape, axes, scale, bias)) in enumerate(
+        [*GROUPS.items(), *GIVEN_GROUPS.items()]
+    ):
+        over = axes if isinstance(axes, tuple) else (axes,)
+        group = tuple(1 if a in over else n for a, n in enumerate(shape))
+        parameters = {"scale": scale, "bias": bias}
+        given = {key: sizes for key, sizes in parameters.items() if sizes is not None}
+        both = {"x": shape, "mean": group, "variance": group}
+        few = NEAR[:1] + NEAR[3:]
+        for i, activation in enumerate(ACTIVATIONS[:3]):
+            wide = {"mean_wide": True} if i else {"variance_wide": True}
+            layouts = NEAR if i == 0 and name != "one group in parts" else few
+            yield Case(f"{name}, {activation}", "normalize", {**both, **given},
+                       {"activation": activation, **wide}, layouts=layouts)  # fmt: skip
+        if name in ("odd planes", "channels last"):
+            # the largest bfloat16s leave the type on the way
+            yield Case(f"{name}, special", "normalize", {**both, **given}, {},
+                       ("float16", "float32", "float64"), few, "special")  # fmt: skip
+        wide = {"scale_wide": True, "bias_wide": k % 2 == 0}
+        yield Case(f"{name}, wide scale", "normalize", {**both, **given}, wide,
+                   ("float16", *(f for f in FLOATS if f == "bfloat16")), few)  # fmt: skip
+        absent = ("mean", "variance")[k % 2]
+        some = {key: sizes for key, sizes in both.items() if key != absent}
+        yield Case(f"{name}, without {absent}", "normalize", some, {absent: None}, layouts=few)
+
+
 def mvn_grad_cases() -> Iterator[Case]:
     """The gradient at once over the groups above, and in two phases."""
     for k, (name, (shape, axes, scale, bias)) in enumerate(GROUPS.items()):
@@ -168,6 +222,8 @@ CORE = {
             "channels last", "groups of channels, last", "two groups in parts",
             "every other axis"),
     "mvn_grad": ("short rows,", "batches", "columns,", "every other axis", "one group,"),
+    "statistics": ("short rows", "rows of a warp", "batches", "columns", "every other axis"),
+    "normalize": ("channels last", "odd planes", "large planes", "one group", "each its own"),
 }  # fmt: skip
 
 
@@ -176,6 +232,8 @@ def marks(family: str, case: Case) -> list[pytest.MarkDecorator]:
     few = any(case.name.startswith(name) for name in CORE[family])
     if family == "mvn":
         few &= case.name.endswith(("None", "gelu"))
+    if family == "normalize":
+        few &= case.name.endswith(("None", "gelu")) and "parts" not in case.name
     return [pytest.mark.core, pytest.mark.small] if few else []
 
 
@@ -191,4 +249,6 @@ def cases(family: str) -> list[Case]:
         "pad_grad": pad_grad_cases,
         "mvn": mvn_cases,
         "mvn_grad": mvn_grad_cases,
+        "statistics": statistics_cases,
+        "normalize": normalize_cases,
     }[family]())  # fmt: skip

@@ -18,7 +18,7 @@ from cudml import _operators
 from cudml._cli.failure import Failure
 from cudml._cli.predicted import Prediction, predicted
 
-_ARRAYS = ("x", "grad", "scale", "bias")
+_ARRAYS = ("x", "grad", "mean", "variance", "scale", "bias")
 _SIZES = {"bfloat16": 2}  # beyond NumPy's own
 
 
@@ -54,7 +54,7 @@ def run(
         if not equals or key not in parameters or key in ("out", "stream"):
             permitted = ", ".join(p for p in parameters if p not in (first, "out", "stream"))
             raise Failure(f"{word!r} is not NAME=VALUE with NAME one of {permitted}")
-        if key in _ARRAYS:
+        if key in _ARRAYS and text != "None":
             kind, colon, sizes = text.rpartition(":")
             arguments[key] = _array(key, sizes, kind if colon else dtype, order)
         else:

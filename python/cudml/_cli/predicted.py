@@ -26,9 +26,15 @@ FUNCTIONS = {
     "mvn_grad_generic": ("mvn_grad_state", "mvn_grad_apply"),
     "mvn_rows": ("mvn_warp",),
     "mvn_split": ("mvn_split_moments", "mvn_join", "mvn_split_apply"),
+    "normalize_columns": ("normalize_cell", "mvn_column_apply"),
     "normalize_generic": ("normalize",),
+    "normalize_runs": ("normalize_cell", "normalize_runs"),
+    "normalize_split": ("normalize_cell", "mvn_split_apply"),
     "pad_wide": ("pad_strided",),
-    "statistics_generic": ("statistics_part",),
+    "statistics_columns": ("mvn_column_moments", "mvn_column_join", "statistics_store"),
+    "statistics_generic": ("mvn_generic", "statistics_store"),
+    "statistics_rows": ("mvn_warp", "statistics_store"),
+    "statistics_split": ("mvn_split_moments", "mvn_join", "statistics_store"),
     "unpool_generic": ("unpool_claim", "unpool_fetch"),
 }
 
@@ -79,7 +85,8 @@ def predicted(said: cudml.Explanation, item: int, written: int) -> Prediction | 
         sizes = code[name]
         size = min(sizes, key=lambda s: abs(int(s) - item))
         in_flight, each = sizes[size]
-        if not name.endswith("join_kernel"):  # what it reads lies in the L2
+        # What these read is a few numbers for each group, which lie in the L2.
+        if not name.endswith(("cell_kernel", "join_kernel", "store_kernel")):
             on_their_way = min(on_their_way, max(in_flight, 32.0))
             instructions += each * written / int(size)
     busy = min(1.0, said.grid[0] / MULTIPROCESSORS)  # multiprocessors that have a block
