@@ -13,6 +13,7 @@ import cudml
 from cudml import directml
 from directml_support import desc_of, operator, tensor
 from folders import ROOT
+from library_support import links
 
 STANDALONE = """
 #include <DirectML.h>
@@ -40,14 +41,9 @@ def compiler() -> list[str]:
 def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
     """What the program lowered, operator by operator, and what it was refused with."""
     program = tmp_path_factory.mktemp("directml") / "program"
-    folders = ("directml", "ops", "core")
-    sources = [str(f) for folder in folders for f in sorted((ROOT / "csrc" / folder).glob("*.cpp"))]
     main = str(ROOT / "tests" / "directml" / "program.cpp")
-    subprocess.run(
-        [*compiler(), f"-I{ROOT}/csrc", f"-I{ROOT}/include", main, *sources, "-o", str(program)],
-        check=True,
-        timeout=300,
-    )
+    words = [*compiler(), f"-I{ROOT}/csrc", f"-I{ROOT}/include", main, *links()]
+    subprocess.run([*words, "-o", str(program)], check=True, timeout=300)
     text = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     lowered, refusals = text.split("refused:\n")
     operators: list[str] = []

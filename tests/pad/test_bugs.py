@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import backends
 import cudml
 from harness import check, refused
 from pool_support import EVERY, LIMIT, bits, dtype_of, same_bits, sparse, strided
@@ -213,11 +214,17 @@ def test_table_of_refusals() -> None:
 @pytest.mark.parametrize("mode", ["constant", "reflection"])
 @pytest.mark.parametrize("dtype", EVERY)
 def test_tails_and_misaligned_rows(dtype: str, mode: str) -> None:
-    """Rows of 1 to 40 elements at every offset within 16 bytes, dense and one element apart."""
+    """Rows of 1 to 40 elements at every offset within 16 bytes, dense and one element apart.
+
+    Where kernels are interpreted, distances take turns: every two of the three meet.
+    """
     kind = dtype_of(dtype)
+    is_slow = backends.current() is backends.SIMT
     raw = np.arange(1, 4001, dtype=np.uint8).astype(np.uint8).repeat(4).view(kind)
     guard = np.full(400, 0xEE, np.uint8).repeat(kind.itemsize).view(kind)
     for n, base, gap in itertools.product(range(1, 41), range(16 // kind.itemsize), (-1, 0, 1)):
+        if is_slow and (n + base + gap) % 3:
+            continue
         x = strided(raw[base:], (3, n), (max(n + gap, 1), 1))
         out = strided(guard[base:], (3, n + 3), (n + 3 + max(gap, 0), 1))
         cudml.padding(x, (0, 1), (0, 2), mode=mode, out=out)
