@@ -41,7 +41,7 @@ set(X86_v4 -march=x86-64-v4 -mprefer-vector-width=512)
 # Blocks of gradients are small arrays, which -O3 unrolls into registers: 3 to 4 times faster so. A
 # level's own flags come after these.
 set(UNROLLED -O3)
-set(UNROLLED_SOURCES cpu/pool_grad/average_paths.cpp cpu/pool_grad/max_blocks.cpp)
+set(UNROLLED_SOURCES cpu/pool_grad/average_unrolled.cpp cpu/pool_grad/max_blocks.cpp)
 # Loops for what no other path takes, and explicit vectors: without what LOOPS makes beside them.
 # -Os would leave inline functions to the linker, which keeps one copy for all levels.
 set(COMPACT -fno-tree-vectorize)

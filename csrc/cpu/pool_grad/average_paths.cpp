@@ -6,6 +6,7 @@
 #include "cpu/pool_grad/average_rows.h"
 #include "cpu/pool_grad/average_side_by_side.h"
 #include "cpu/pool_grad/average_thirds.h"
+#include "cpu/pool_grad/average_unrolled.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -38,20 +39,6 @@ void rows(const PoolGradPlan& plan, const Arrays& a) {
     if constexpr (!std::is_same_v<T, double>)  // which is rare, and a copy of all this
       AverageRows<T>(plan, a.inputs[1], a.outputs[0]).run();
   });
-}
-
-void thirds(const PoolGradPlan& plan, const Arrays& a) {
-  visit_usual(plan, [&]<class T>() { AverageThirds<T>(plan, a.inputs[1], a.outputs[0]).run(); });
-}
-
-void blocks(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, FloatTypes{},
-        [&]<class T>() { AverageBlocks<T>(BlockShape(plan), a.inputs[1], a.outputs[0]).run(); });
-}
-
-void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
-  visit(plan.forward.dtype, FloatTypes{},
-        [&]<class T>() { AverageSideBySide<T>(plan, a.inputs[1], a.outputs[0]).run(); });
 }
 
 template <class A>
@@ -92,16 +79,16 @@ constexpr Path<PoolGradPlan> kPaths[] = {
       kNarrow,
       {"windows are 3 x 3, two apart, on packed planes, and begin at most one element before them",
        has_thirds}},
-     thirds,
+     average_thirds,
      {5.17, "75 average grad 3x3/2, 64x240x28x28, float16 C"}},
     {"pool_grad/average_side_by_side",
      {kShort, {"8 planes or more lie side by side in the result", has_neighbours}},
-     side_by_side,
+     average_side_by_side,
      {13.7, "77 average grad 2x2/2, 64x256x56x56, float16 L"}},
     {"pool_grad/average_blocks",
      {kShort,
       {"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
-     blocks},
+     average_blocks},
     {"pool_grad/average_gather", {}, one_by_one},
 };
 
