@@ -89,6 +89,8 @@ void mvn_grad(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
               const Target& target) {
   if (choice.kernel == int(MvnGradKernel::pieces) && !plan.is_empty())
     return mvn_grad_on_pieces(plan, choice, o, target);
+  if (choice.kernel == int(MvnGradKernel::columns) && !plan.is_empty())
+    return mvn_grad_on_columns(plan, choice, o, target);
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     using A = Acc<T>;
     static_assert(sizeof(MvnGradState<A>) == 5 * sizeof(A));

@@ -67,7 +67,7 @@ __global__ __launch_bounds__(kMvnGradPartThreads) void mvn_grad_cell_join_kernel
                         : Moments<float>{join.n, 0, 0, sums.second};
       state.normal = normalizer_of(moments, join.use_variance, join.epsilon);
     } else {
-      state.normal = states[c].normal;
+      state.normal = states[origin.cell].normal;
     }
     if (join.has_sums) {
       const TwoSums sums = sum_parts(walks, origin, scratch, [&](const MvnGradPlace& at) {
@@ -78,7 +78,7 @@ __global__ __launch_bounds__(kMvnGradPartThreads) void mvn_grad_cell_join_kernel
       if (join.use_mean) state.mean_w = static_cast<float>(sums.first / join.n);
       if (join.use_variance) state.mean_wz = static_cast<float>(sums.second / join.n);
     }
-    if (threadIdx.x == 0) states[c] = state;
+    if (threadIdx.x == 0) states[origin.cell] = state;
   }
 }
 

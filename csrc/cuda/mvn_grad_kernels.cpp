@@ -87,6 +87,30 @@ Geometry pieces_geometry(const MvnGradPlan& plan, const Situation&) {
           mvn_grad_workspace(plan).total + cut.parts.count * kMvnGradPartBytes};
 }
 
+/// Of the cell alone, too: whether elements, or runs of which neighbours belong together, are
+/// apart.
+bool has_columns(const MvnGradPlan& plan, const Situation&) {
+  if (plan.reduced_rank == 0) return false;
+  return plan.reduced[plan.reduced_rank - 1].x != 1 || plan.reduced_rank > 1;
+}
+
+bool are_rows_alike(const MvnGradPlan& plan, const Situation&) {
+  const MvnGradColumns columns = mvn_grad_columns(plan);
+  bool are_alike = columns.rows < int64_t{1} << 30;
+  for (int d = 0; d < columns.row_rank; ++d) {
+    const MvnGradAxis& a = plan.reduced[d];
+    are_alike &= a.scale == 0 && a.bias == 0;
+  }
+  return are_alike;
+}
+
+Geometry columns_geometry(const MvnGradPlan& plan, const Situation&) {
+  const MvnGradColumns cut = mvn_grad_columns(plan);
+  const int64_t blocks = cut.outer * cut.row_parts * cut.tiles;
+  return {uint32_t(std::min(blocks, kMostLoopBlocks)), uint32_t(kMvnGradPartThreads), 0,
+          mvn_grad_workspace(plan).total + cut.parts.count * kMvnGradPartBytes};
+}
+
 constexpr Kernel<MvnGradPlan> kKernels[] = {
     {"mvn_grad_row",
      {{"elements are float32, float16 or bfloat16", is_tile_type},
@@ -104,6 +128,12 @@ constexpr Kernel<MvnGradPlan> kKernels[] = {
        are_runs_plain},
       {"statistics are given or needed, or a cell is no row of at most 16 KiB", is_no_row}},
      pieces_geometry},
+    {"mvn_grad_columns",
+     {{"elements are float32, float16 or bfloat16", is_tile_type},
+      {"a cell's elements, or runs of them, stand apart in x", has_columns},
+      {"a cell has fewer than 2^30 of these, which scale and bias do not tell from each other",
+       are_rows_alike}},
+     columns_geometry},
     {"mvn_grad_generic", {}, generic_geometry},
 };
 static_assert(std::size(kKernels) == size_t(MvnGradKernel::count));

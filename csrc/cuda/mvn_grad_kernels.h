@@ -7,7 +7,7 @@
 namespace cudml::cuda {
 
 /// In the order of the list.
-enum class MvnGradKernel : int { row, pieces, generic, count };
+enum class MvnGradKernel : int { row, pieces, columns, generic, count };
 
 inline constexpr int kMvnGradThreads = 256;
 

@@ -13,6 +13,8 @@ using MvnGradPartTypes = Types<float, Float16, BFloat16>;
 
 void mvn_grad_on_pieces(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
                         const Target& target);
+void mvn_grad_on_columns(const MvnGradPlan& plan, const Choice& choice, const Operands& o,
+                         const Target& target);
 
 /// The states of cells of which tensors say all, but for sums over the cells.
 void mvn_grad_given(const MvnGradPlan& plan, const Operands& o, void* states, const Target& target);

@@ -35,6 +35,23 @@ void add_kept(const MvnGradPlan& plan, int64_t per_cell, MvnGradPartAxes& parts)
   }
 }
 
+/// By outer position, part of the rows and column.
+void number_columns(const MvnGradPlan& plan, bool is_folded, MvnGradColumns& c) {
+  const MvnGradCellStrides cells(plan);
+  int64_t step = c.columns * c.row_parts;
+  for (int d = c.outer_rank - 1; d >= 0; step *= plan.kept[d--].size) {
+    const MvnGradAxis& a = plan.kept[d];
+    c.parts.add({a.size, step, a.scale, cells.kept[d], {a.totals[0], a.totals[1]}, true});
+  }
+  c.parts.add({c.row_parts, c.columns});
+  step = 1;
+  for (int d = c.column_rank - 1; d >= 0; step *= c.column[d--].size) {
+    const MvnGradAxis& a = c.column[d];
+    const bool is_kept = !is_folded || d + 1 < c.column_rank;
+    c.parts.add({a.size, step, a.scale, c.cells[d], {a.totals[0], a.totals[1]}, is_kept});
+  }
+}
+
 }  // namespace
 
 MvnGradCellStrides::MvnGradCellStrides(const MvnGradPlan& plan) {
@@ -77,6 +94,31 @@ MvnGradPieces mvn_grad_pieces(const MvnGradPlan& plan) {
   p.parts.add({p.row_pieces, p.segments});
   p.parts.add({p.segments, 1});
   return p;
+}
+
+MvnGradColumns mvn_grad_columns(const MvnGradPlan& plan) {
+  constexpr int64_t kSteps = kMvnGradPartThreads / kMvnGradColumnLanes, kManyParts = 64;
+  const MvnGradCellStrides cells(plan);
+  const bool is_folded = plan.reduced[plan.reduced_rank - 1].x == 1;
+  MvnGradColumns c;
+  c.outer_rank = plan.kept_rank;
+  c.row_rank = plan.reduced_rank - (is_folded ? 1 : 0);
+  if (c.outer_rank > 0) {
+    c.cells[c.column_rank] = cells.kept[--c.outer_rank];
+    c.column[c.column_rank++] = plan.kept[c.outer_rank];
+  }
+  if (is_folded) c.column[c.column_rank++] = plan.reduced[c.row_rank];
+  for (int d = 0; d < c.column_rank; ++d) c.columns *= c.column[d].size;
+  for (int d = 0; d < c.row_rank; ++d) c.rows *= plan.reduced[d].size;
+  for (int d = 0; d < c.outer_rank; ++d) c.outer *= plan.kept[d].size;
+  // Two to four batches of a thread's rows, one where there are few parts otherwise.
+  const int64_t rows = std::clamp(c.rows / (kSteps * kManyParts), int64_t{kMvnGradColumnRows},
+                                  int64_t{4 * kMvnGradColumnRows});
+  c.part_rows = rows * kSteps;
+  c.row_parts = ceil_div(c.rows, c.part_rows);
+  c.tiles = ceil_div(c.columns, kMvnGradColumns * kMvnGradColumnLanes);
+  number_columns(plan, is_folded, c);
+  return c;
 }
 
 }  // namespace cudml::cuda

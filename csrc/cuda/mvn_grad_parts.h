@@ -43,6 +43,26 @@ struct MvnGradPieces {
 };
 MvnGradPieces mvn_grad_pieces(const MvnGradPlan& plan);
 
+/// Columns side by side, of which neighbours belong to different cells or are short runs of one:
+/// the fastest kept dimension, and the reduced one inside of it where that is the fastest. A block
+/// takes some columns and some rows, the other reduced dimensions; its column is a part.
+struct MvnGradColumns {
+  int column_rank = 0;  // of the columns' dimensions, the fastest last
+  MvnGradAxis column[2];
+  int64_t cells[2] = {};  // their strides in the cells' numbers
+  int row_rank = 0;       // reduced dimensions that tell rows apart
+  int outer_rank = 0;     // kept dimensions outside
+  int64_t columns = 1, rows = 1, outer = 1;
+  int64_t part_rows = 1, row_parts = 1, tiles = 1;  // rows of all parts but the last
+  MvnGradPartAxes parts;
+};
+MvnGradColumns mvn_grad_columns(const MvnGradPlan& plan);
+
+/// Columns of one thread, whatever their type, and of a block; the other threads take other rows.
+inline constexpr int kMvnGradColumns = 4, kMvnGradColumnLanes = 16;
+/// Rows of one thread that are on their way together, of sixteen bits; half as many of more.
+inline constexpr int kMvnGradColumnRows = 8;
+
 /// Bytes of what is known of one part.
 inline constexpr int64_t kMvnGradPartBytes = 40;
 

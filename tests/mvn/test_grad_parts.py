@@ -27,6 +27,17 @@ PLANES: dict[str, Any] = {
     "groups of every channel": lambda n: ((2, 3, 2, n), (1, 3), (1, 3, 1, 1)),
     "rows": lambda n: ((3, n), (1,), (1, n)),
 }
+# The same of n rows of channels, which are the fastest dimension.
+COLUMNS: dict[str, Any] = {
+    "batch last": lambda n: ((2, n, 24), (0, 1), (1, 1, 24)),
+    "batch of odd channels": lambda n: ((2, n, 67), (0, 1), (1, 1, 67)),
+    "three channels": lambda n: ((n, 3), (0,), (1, 3)),
+    "group last": lambda n: ((2, n, 4, 10), (1, 3), (1, 1, 4, 10)),
+    "one group last": lambda n: ((2, n, 40), (1, 2), (1, 1, 40)),
+    "positions": lambda n: ((2, n, 65), (1,), (2, 1, 65)),
+    "three dimensions kept": lambda n: ((2, 3, n, 5), (2,), (1, 3, 1, 5)),
+}
+KINDS = {**PLANES, **COLUMNS}
 # Pieces of 4 to 32 lanes, of several runs and of parts of one, with and without whole vectors.
 LENGTHS = (32, 49, 64, 196, 261, 513, 2049, 4104)
 ACTIVATIONS: tuple[Any, ...] = (
@@ -35,7 +46,7 @@ ACTIVATIONS: tuple[Any, ...] = (
 
 
 def made(kind: str, n: int, dtype: str) -> tuple[dict[str, Any], Any]:
-    shape, axes, sizes = PLANES[kind](n)
+    shape, axes, sizes = KINDS[kind](n)
     given = {name: data(s, dtype, k) for k, (name, s) in enumerate(
         {"x": shape, "grad": shape, "scale": sizes, "bias": sizes}.items())}  # fmt: skip
     return given, axes
@@ -53,6 +64,15 @@ def kernel(given: dict[str, Any], **more: Any) -> str:
 @pytest.mark.parametrize("kind", PLANES)
 def test_planes_of_every_length(kind: str, dtype: str) -> None:
     check_lengths(kind, LENGTHS, dtype, "mvn_grad_pieces")
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_columns_of_every_length(kind: str, dtype: str) -> None:
+    check_lengths(kind, (5, 33, 130, 700), dtype, "mvn_grad_columns")
 
 
 def check_lengths(kind: str, lengths: tuple[int, ...], dtype: str, name: str) -> None:
@@ -75,12 +95,15 @@ def check_lengths(kind: str, lengths: tuple[int, ...], dtype: str, name: str) ->
 @pytest.mark.decision("D-GRAD-13", "D-GRAD-15", "D-GRAD-16", "D-GRAD-18")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
-@pytest.mark.parametrize("kind", ["group", "batch", "groups of every channel"])
+@pytest.mark.parametrize(
+    "kind", ["group", "batch", "groups of every channel", "batch last", "group last"]
+)
 def test_infinite_numbers(kind: str, activation: Any, dtype: str) -> None:
     """Own statistics, given ones, and neither; with infinities and NaN among the numbers."""
     for where in range(3):
         given, axes = made(kind, 49, dtype)
-        x, grad = (given[name].reshape(-1, 49) for name in ("x", "grad"))
+        width = given["x"].shape[-1] if kind in PLANES else 24 if kind == "batch last" else 40
+        x, grad = (given[name].reshape(-1, width) for name in ("x", "grad"))
         if where != 1:
             x[0, 5], x[-1, 8] = INF, np.nan
         if where != 0:
@@ -93,14 +116,19 @@ def test_infinite_numbers(kind: str, activation: Any, dtype: str) -> None:
 @pytest.mark.small
 @pytest.mark.decision("D-MVN-4")
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("kind", PLANES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_groups_far_from_where_their_mean_is_guessed(kind: str, dtype: str) -> None:
     """Numbers at the beginning and at eight places are not like the others."""
     for n, size in itertools.product((40, 1600), (60.0, 3e4)):
         given, axes = made(kind, n, dtype)
         x = given["x"].astype("f8") + 10
-        x[..., :5] = size
-        x[..., :: n // 8] = x[..., 1 :: n // 8] = size
+        along = (
+            x
+            if kind in PLANES
+            else x.swapaxes({"three channels": 0, "three dimensions kept": 2}.get(kind, 1), -1)
+        )
+        along[..., :5] = size
+        along[..., :: n // 8] = along[..., 1 :: n // 8] = size
         given["x"] = x.astype(dtype_of(dtype))
         for activation in (None, "relu"):
             check(OP, axes=axes, activation=activation, layouts=NEAR[:1], **given)
@@ -108,7 +136,7 @@ def test_groups_far_from_where_their_mean_is_guessed(kind: str, dtype: str) -> N
 
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-16")
-@pytest.mark.parametrize("kind", PLANES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_only_what_is_wanted(kind: str) -> None:
     """The same bits as among others; x is not read where no result depends on it."""
     for activation, use_variance in itertools.product(ACTIVATIONS[:3], (True, False)):
@@ -126,12 +154,21 @@ def test_only_what_is_wanted(kind: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
     "kind",
-    ["group", "instance", "rows", "batch"],
+    [
+        "group",
+        "instance",
+        "rows",
+        "batch",
+        "batch last",
+        "three channels",
+        "group last",
+        "positions",
+    ],
 )
 def test_a_cell_is_the_same_among_others(kind: str, dtype: str) -> None:
     for n, activation in itertools.product((49, 600), (None, "swish")):
         given, axes = made(kind, n, dtype)
-        kept = 1 if kind == "batch" else 0
+        kept = {"batch": 1, "three channels": 1, "batch last": 2, "group last": 2}.get(kind, 0)
         at = tuple(slice(1, 2) if d == kept else slice(None) for d in range(given["x"].ndim))
         some = {k: a[tuple(s if m > 1 else slice(None) for s, m in zip(at, a.shape, strict=True))]
                 for k, a in given.items()}  # fmt: skip
