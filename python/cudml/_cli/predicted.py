@@ -15,6 +15,15 @@ BYTES_A_SECOND = 3.0e12  # what a long copy reaches
 NEEDED = 40 * 1024  # bytes on their way in each multiprocessor that keep the memory busy
 INSTRUCTIONS_A_SECOND = 29.6e12  # of single lanes, every slot taken
 LAUNCH = 2e-6  # from one launch to the next
+
+
+def _parts_of(kind: str) -> tuple[str, ...]:
+    """Two passes of sums, each joined, totals and dx; the second reads few parts, or all of them
+    where there is an activation."""
+    join, total = "mvn_grad_cell_join", "mvn_grad_total_join"
+    return (f"mvn_grad_{kind}_sums", join, join, total, total, f"mvn_grad_{kind}_apply")
+
+
 # The kernel functions of what is not called as its only one.
 FUNCTIONS = {
     "average_pool_grad_pairs": ("pool_grad_pairs",),
@@ -23,7 +32,9 @@ FUNCTIONS = {
     "max_pool_grad_place": ("max_pool_grad_lanes",),
     "merge_generic": ("merge",),
     "mvn_columns": ("mvn_column_moments", "mvn_column_join", "mvn_column_apply"),
+    "mvn_grad_columns": _parts_of("column"),
     "mvn_grad_generic": ("mvn_grad_state", "mvn_grad_apply"),
+    "mvn_grad_pieces": _parts_of("piece"),
     "mvn_rows": ("mvn_warp",),
     "mvn_split": ("mvn_split_moments", "mvn_join", "mvn_split_apply"),
     "normalize_columns": ("normalize_cell", "mvn_column_apply"),
