@@ -21,9 +21,8 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
   const MvnColumns columns = mvn_columns_of(plan);
   const MvnColumnShape shape(plan, columns, p);
   const MvnWorkspace workspace = mvn_column_workspace(plan, columns);
-  const int64_t steps = kMvnThreads / columns.lanes;
   int lanes = 1;
-  while (lanes < 32 && lanes < steps * columns.parts * columns.fold) lanes *= 2;
+  while (lanes < 32 && lanes < columns.parts * columns.fold) lanes *= 2;
   auto* moments = at_byte<MvnColumnMoments>(target.workspace, workspace.moments);
   auto* normalizers = at_byte<Normalizer<float>>(target.workspace, workspace.normalizers);
   visit(plan.dtype, MvnTileTypes{}, [&]<class T>() {
@@ -33,8 +32,8 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
              shape, moments);
       launch("mvn_column_join", mvn_column_join_kernel,
              with_blocks(choice.geometry, ceil_div(plan.groups * lanes, kMvnThreads)), target,
-             shape, moments, uint32_t(steps), uint32_t(lanes), uint32_t(plan.groups),
-             plan.use_variance, plan.epsilon, normalizers, args.statistics);
+             shape, moments, uint32_t(lanes), uint32_t(plan.groups), plan.use_variance,
+             plan.epsilon, normalizers, args.statistics);
     }
   });
   if (p.y) mvn_column_apply(plan, p, normalizers, target);

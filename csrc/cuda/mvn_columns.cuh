@@ -7,7 +7,7 @@
 
 namespace cudml::cuda {
 
-/// Statistics of one column over the rows of one thread; how many rows follows from its place.
+/// Statistics of one column over the rows of one part; how many rows follows from its place.
 struct MvnColumnMoments {
   float pivot, delta, m2;
 };
@@ -93,33 +93,14 @@ struct MvnColumnPlace {
   }
 };
 
-/// Sums of some rows of a thread's columns. All are about one pivot, the mean of the first rows:
-/// its own rounding does not matter.
+/// Sums of some rows of a thread's columns, about pivots that the block's threads share.
 template <int kN>
 struct MvnColumnSums {
-  float pivot[kN] = {}, sum[kN] = {}, square[kN] = {};
-
-  /// The first `count` rows of v.
-  template <class T, int kRows>
-  __device__ __forceinline__ void set_pivots(const Carrier (&v)[kRows], int count) {
-    float mean[kN] = {};
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (r >= count) break;
-      float w[kN];
-      widen(unpacked<T>(v[r]), w);
-#pragma unroll
-      for (int e = 0; e < kN; ++e) mean[e] += w[e];
-    }
-#pragma unroll
-    for (int e = 0; e < kN; ++e) {
-      mean[e] /= float(count);
-      pivot[e] = is_finite(mean[e]) ? mean[e] : 0;
-    }
-  }
+  float sum[kN] = {}, square[kN] = {};
 
   template <class T, int kRows>
-  __device__ __forceinline__ void add(const Carrier (&v)[kRows], int count) {
+  __device__ __forceinline__ void add(const Carrier (&v)[kRows], int count,
+                                      const float (&pivot)[kN]) {
     float part[kN] = {}, part_square[kN] = {};
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -141,46 +122,130 @@ struct MvnColumnSums {
   }
 };
 
+/// Each thread's sums, line by line of threads, and the pivots of the block's columns.
 template <class T>
-__global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
-    const MvnArgs<T> args, const MvnColumnShape shape, MvnColumnMoments* moments) {
-  constexpr int kN = kVector<T>, kRows = 8;
-  const MvnColumnPlace<T> place(shape, blockIdx.x);
-  if (place.count == 0) return;
-  const T* x = args.x + shape.outer.at(place.outer).x;
-  MvnColumnSums<kN> sums;
-  uint32_t n = 0;
-  for (uint32_t row = place.first_row; row < place.end_row; row += kRows * place.step) {
-    Carrier v[kRows];
+struct MvnColumnShared {
+  float sum[kMvnThreads * kVector<T>], square[kMvnThreads * kVector<T>];
+  float pivot[kMvnThreads * kVector<T>];
+
+  /// The block's total of one column, `width` apart from line to line.
+  __device__ __forceinline__ static double total(const float* sums, uint32_t column, uint32_t width,
+                                                 uint32_t lines) {
+    double sum = 0;
+    for (uint32_t line = 0; line < lines; ++line) sum += sums[line * width + column];
+    return sum;
+  }
+};
+
+/// Statistics of the columns of one block over the rows of one part. Their own rounding does not
+/// matter to pivots: they are the means of the first rows that the first line of threads reads.
+template <class T>
+struct MvnColumnPart {
+  static constexpr int kN = kVector<T>, kRows = 8;
+
+  const MvnArgs<T>& args;
+  const MvnColumnShape& shape;
+  MvnColumnShared<T>& shared;
+  const MvnColumnPlace<T> place;
+  const T* x;
+  uint32_t width, first, line;  // columns of the block; this thread's first one, its line
+
+  __device__ __forceinline__ MvnColumnPart(const MvnArgs<T>& args, const MvnColumnShape& shape,
+                                           MvnColumnShared<T>& shared)
+      : args(args),
+        shape(shape),
+        shared(shared),
+        place(shape, blockIdx.x),
+        x(args.x + shape.outer.at(place.outer).x),
+        width(shape.lanes * kN),
+        first(threadIdx.x % shape.lanes * kN),
+        line(threadIdx.x / shape.lanes) {}
+
+  /// Rows of the thread from `row` on, and how many there are.
+  __device__ __forceinline__ int read(uint32_t row, Carrier (&v)[kRows]) const {
     int count = 0;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (row + r * place.step >= place.end_row) break;
+      if (place.count == 0 || row + r * place.step >= place.end_row) break;
       v[r] = place.load(x + shape.rows.at(row + r * place.step).x, shape);
       ++count;
     }
-    if (n == 0 && args.use_mean) sums.template set_pivots<T>(v, count);
-    sums.template add<T>(v, count);
-    n += uint32_t(count);
+    return count;
   }
-  const uint32_t line =
-      (place.outer * shape.parts.divisor + place.part) * place.step + threadIdx.x / shape.lanes;
-  MvnColumnMoments* to = moments + int64_t(line) * shape.columns + place.column;
+
+  __device__ __forceinline__ void share_pivots(const Carrier (&v)[kRows], int count) {
+    if (line == 0) {
+      float mean[kN] = {};
 #pragma unroll
-  for (int e = 0; e < kN; ++e) {
-    if (e >= place.count) break;
-    // A sum that is not finite is the mean.
-    const float at = is_finite(sums.sum[e]) ? sums.pivot[e] : sums.sum[e];
-    const Moments<float> m = args.moments(n, at, sums.sum[e], sums.square[e]);
-    to[e] = {m.pivot, float(m.delta), float(m.m2)};
+      for (int r = 0; r < kRows; ++r) {
+        if (r >= count) break;
+        float w[kN];
+        widen(unpacked<T>(v[r]), w);
+#pragma unroll
+        for (int e = 0; e < kN; ++e) mean[e] += w[e];
+      }
+#pragma unroll
+      for (int e = 0; e < kN; ++e) {
+        mean[e] /= float(count);
+        shared.pivot[first + e] = is_finite(mean[e]) ? mean[e] : 0;
+      }
+    }
+    __syncthreads();
   }
+
+  __device__ __forceinline__ void add_up() {
+    Carrier v[kRows];
+    uint32_t row = place.first_row;
+    int count = read(row, v);
+    float pivot[kN] = {};
+    if (args.use_mean) {
+      share_pivots(v, count);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) pivot[e] = shared.pivot[first + e];
+    }
+    MvnColumnSums<kN> sums;
+    while (count > 0) {
+      sums.template add<T>(v, count, pivot);
+      row += kRows * place.step;
+      count = read(row, v);
+    }
+#pragma unroll
+    for (int e = 0; e < kN; ++e) {
+      shared.sum[line * width + first + e] = sums.sum[e];
+      shared.square[line * width + first + e] = sums.square[e];
+    }
+    __syncthreads();
+  }
+
+  /// One thread for each column of the block.
+  __device__ __forceinline__ void write(MvnColumnMoments* moments) const {
+    const uint32_t from = place.column - first;
+    const uint32_t part = place.outer * shape.parts.divisor + place.part;
+    const double n = place.end_row - place.part * shape.part_rows;
+    for (uint32_t c = threadIdx.x; c < width && from + c < shape.columns; c += kMvnThreads) {
+      const double sum = shared.total(shared.sum, c, width, place.step);
+      const double square = shared.total(shared.square, c, width, place.step);
+      Moments<float> m = args.moments(n, args.use_mean ? shared.pivot[c] : 0, sum, square);
+      // Infinities add up as in the plain sum, and nothing has a distance from them.
+      if (args.use_mean && !is_finite(sum)) m = {n, float(sum), 0, sum - sum};
+      moments[int64_t(part) * shape.columns + from + c] = {m.pivot, float(m.delta), float(m.m2)};
+    }
+  }
+};
+
+template <class T>
+__global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
+    const MvnArgs<T> args, const MvnColumnShape shape, MvnColumnMoments* moments) {
+  DEVICE_SHARED(shared, MvnColumnShared<T>);
+  MvnColumnPart<T> part(args, shape, shared);
+  part.add_up();
+  part.write(moments);
 }
 
-/// Joins the lines of a group's columns: `lanes` neighbouring lanes for each group.
+/// Joins the parts of a group's columns: `lanes` neighbouring lanes for each group.
 __global__ __launch_bounds__(kMvnThreads) void mvn_column_join_kernel(
-    const MvnColumnShape shape, const MvnColumnMoments* moments, uint32_t steps, uint32_t lanes,
-    uint32_t groups, bool use_variance, double epsilon, Normalizer<float>* normalizers,
-    Moments<float>* statistics) {
+    const MvnColumnShape shape, const MvnColumnMoments* moments, uint32_t lanes, uint32_t groups,
+    bool use_variance, double epsilon, Normalizer<float>* normalizers, Moments<float>* statistics) {
   const auto thread = uint32_t(thread_in_grid());  // of fewer than 2^26 groups, 32 lanes each
   const uint32_t g = thread / lanes, lane = thread % lanes;
   const uint32_t groups_abreast = shape.columns / shape.fold.divisor;
@@ -188,15 +253,13 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_join_kernel(
   if (g < groups) {
     const uint32_t outer = g / groups_abreast, fold = shape.fold.divisor;
     const uint32_t column = (g - outer * groups_abreast) * fold;
-    const uint32_t lines = shape.parts.divisor * steps;
-    for (uint32_t i = lane; i < lines * fold; i += lanes) {
-      const uint32_t line = shape.fold.quotient(i), part = line / steps, step = line % steps;
+    const uint32_t parts = shape.parts.divisor;
+    for (uint32_t i = lane; i < parts * fold; i += lanes) {
+      const uint32_t part = shape.fold.quotient(i);
       const uint32_t rows = min(shape.part_rows, shape.row_count - part * shape.part_rows);
-      if (step >= rows) continue;
       const MvnColumnMoments m =
-          moments[int64_t(outer * lines + line) * shape.columns + column + (i - line * fold)];
-      const Moments<float> one = {double((rows - step + steps - 1) / steps), m.pivot, m.delta,
-                                  m.m2};
+          moments[int64_t(outer * parts + part) * shape.columns + column + (i - part * fold)];
+      const Moments<float> one = {double(rows), m.pivot, m.delta, m.m2};
       joined = MergeMoments{}(joined, one);
     }
   }

@@ -14,7 +14,7 @@ constexpr int64_t kStaticShared = 2048;       // bytes beside a row in shared me
 constexpr int64_t kLeastSegment = 128;        // bytes in a row, a whole line
 constexpr int64_t kLeastSplit = 4096;         // elements of a group that blocks share
 constexpr int64_t kMostParts = 1024;          // of one group, wherever it is computed
-constexpr int64_t kMostColumnParts = 128;     // the same in columns, whose parts take more memory
+constexpr int64_t kMostColumnParts = 512;     // the same in columns, which are joined by a warp
 constexpr int64_t kMaxFold = 64;              // neighbouring columns of one group
 constexpr int64_t kApplyRows = 16;            // that a thread brings its columns' statistics for
 constexpr int64_t kLineBytes = 128;           // of columns, side by side in one block at least
@@ -108,7 +108,7 @@ bool has_columns(const MvnPlan& plan, const Situation&) {
 
 bool are_columns_indexable(const MvnPlan& plan, const Situation&) {
   const MvnColumns c = columns_of(plan);
-  // Lines of statistics are numbered in 32 bits, and so are the blocks.
+  // Parts and rows are numbered in 32 bits, and so are the blocks.
   return c.axis.size < kMvnOffsetLimit / 2 && c.rows < kMvnOffsetLimit / 2 &&
          c.outer * c.rows < kMvnOffsetLimit / 2 && plan.groups < kMvnOffsetLimit / 32 &&
          c.outer * ceil_div(c.axis.size, mvn_vector(plan.dtype)) < kMvnOffsetLimit / 2;
@@ -313,8 +313,7 @@ int64_t mvn_statistics_bytes(const MvnPlan& plan) {
 }
 
 MvnWorkspace mvn_column_workspace(const MvnPlan& plan, const MvnColumns& c) {
-  const int64_t lines = c.outer * c.parts * (kMvnThreads / c.lanes);
-  return workspace_of(plan, lines * c.axis.size * kMvnColumnMomentsBytes);
+  return workspace_of(plan, c.outer * c.parts * c.axis.size * kMvnColumnMomentsBytes);
 }
 
 Kernels<MvnPlan> mvn_kernels() { return kKernels; }

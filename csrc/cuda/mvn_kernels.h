@@ -81,7 +81,7 @@ MvnColumns mvn_apply_columns_of(const MvnPlan& plan);
 /// And for columns that blocks keep: one part.
 MvnColumns mvn_column_tiles_of(const MvnPlan& plan);
 
-/// Bytes of the statistics of one column over the rows of one thread.
+/// Bytes of the statistics of one column over the rows of one part.
 inline constexpr int64_t kMvnColumnMomentsBytes = 12;
 
 /// Statistics of parts, then the groups' normalizers.

@@ -99,7 +99,8 @@ def predicted(said: cudml.Explanation, item: int, written: int) -> Prediction | 
         # What these read is a few numbers for each group, which lie in the L2.
         if not name.endswith(("cell_kernel", "join_kernel", "store_kernel")):
             on_their_way = min(on_their_way, max(in_flight, 32.0))
-            instructions += each * written / int(size)
+            if not name.endswith("moments_kernel"):  # counted for the few numbers that they store
+                instructions += each * written / int(size)
     busy = min(1.0, said.grid[0] / MULTIPROCESSORS)  # multiprocessors that have a block
     memory = said.bytes / BYTES_A_SECOND
     bounds = {
