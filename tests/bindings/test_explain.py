@@ -320,6 +320,8 @@ def test_the_command_of_the_specification(capsys: pytest.CaptureFixture[str]) ->
         "padding --shape 5,6 start_padding=0,1 end_padding=2 mode='edge','wrap'",
         "mean_variance_normalization --shape 4,8,6 --dtype bfloat16 axes=1,2 scale=float32:1,8,1 "
         "activation=relu bias=1,8,1 use_mean=False",
+        "normalize --shape 4,8,6 --dtype float16 mean=float64:1,8,1 variance=1,8,1 scale=1,8,1",
+        "normalize --shape 4,8,6 mean=None variance=float32:1,8,1 activation=relu",
         "lp_pooling window_size=2,3 p=3 --shape 1,1,8,8 --order 0,2,3,1",
     ],
 )
