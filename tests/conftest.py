@@ -37,6 +37,12 @@ MARKERS = (
 ran_rules = pytest.StashKey[set[str]]()
 ran_kernels = pytest.StashKey[set[str]]()
 ran_cells = pytest.StashKey[set[cells.Cell]]()
+# What takes ten seconds and more begins first, so that no worker is left alone with it at the end.
+FIRST = (
+    *("tests/cpu/test_isa.py", "tests/library/test_hostile.py", "tests/meta/test_campaign.py"),
+    *("tests/torch/test_aot_inductor.py", "tests/torch/test_compile.py", "tests/cuda/test_simt.py"),
+    *("tests/torch/test_opinfo.py", "tests/meta/test_cli.py", "tests/batch/test_bits.py"),
+)
 LAST = ("test_every_rule_ran", "test_every_kernel_ran", "test_every_cell_ran")
 
 # Workers share a GPU, of whose memory JAX would take three quarters in each.
@@ -140,7 +146,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     first: dict[Any, int] = {}
     for place, item in enumerate(items):
         first.setdefault(_without_backend(item), place)
-    items.sort(key=lambda item: (item.name in LAST, first[_without_backend(item)]))
+
+    def order(item: pytest.Item) -> tuple[bool, bool, int]:
+        is_short = item.nodeid.partition("::")[0] not in FIRST
+        return item.name in LAST, is_short, first[_without_backend(item)]
+
+    items.sort(key=order)
 
 
 def _without_backend(item: pytest.Item) -> Any:
