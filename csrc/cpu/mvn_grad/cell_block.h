@@ -111,6 +111,9 @@ class CellTile {
                  TileConstants(constants_, 0), Through{}, {takes_product(plan_), false});
   }
 
+  /// Of w and w * z, of each of these cells.
+  const TileSums& sums() const { return sums_; }
+
  private:
   static constexpr int64_t kPlaces = 32;
 

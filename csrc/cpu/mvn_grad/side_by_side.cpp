@@ -28,6 +28,7 @@ class CellsAbreast {
         outer_rank_(plan.kept_rank),
         rows_(plan.cell_size),
         at_(new GradOffsets[size_t(rows_)]),
+        are_sums_(plan.kind == MvnGradKind::sums),
         is_streamed_(is_norm_streamed(plan.compulsory_bytes() / 2)) {
     if (outer_rank_ > 0 && is_shared(plan, plan.kept[outer_rank_ - 1]))
       kept_ = plan.kept[--outer_rank_];
@@ -51,8 +52,8 @@ class CellsAbreast {
                      last = part_begin(tasks, share + 1, shares);
              i < last; ++i) {
           checkpoint();
-          run_block(i, room.get(), *tile, rows);
-          if (plan_.has_totals()) add_totals(i / blocks_, rows, {totals, share});
+          run_block(i, room.get(), *tile, rows, {totals, share});
+          if (plan_.has_totals() && !are_sums_) add_totals(i / blocks_, rows, {totals, share});
         }
     });
     totals.finish();
@@ -64,17 +65,19 @@ class CellsAbreast {
     int64_t index;
   };
 
-  /// Whether cells along an axis are neighbours in memory and share what belongs to their rows.
+  /// Whether cells along an axis are neighbours in memory and share what belongs to their rows, but
+  /// for sums of cells.
   static bool is_shared(const MvnGradPlan& plan, const MvnGradAxis& a) {
-    return GradColumns::is_packed(plan, a, 1) && !a.scale && !a.bias && !a.totals[0] &&
-           !a.totals[1];
+    return GradColumns::is_packed(plan, a, 1) && !a.scale && !a.bias &&
+           (plan.kind == MvnGradKind::sums || (!a.totals[0] && !a.totals[1]));
   }
 
   GradOffsets origin(int64_t outer) const {
     return GradWalk(plan_.kept, outer_rank_, outer).offsets();
   }
 
-  void run_block(int64_t task, float* room, CellTile& tile, CellRows& rows) const {
+  void run_block(int64_t task, float* room, CellTile& tile, CellRows& rows,
+                 const Share& share) const {
     const int64_t outer = task / blocks_, first = task % blocks_ * width_,
                   n = std::min(width_, kept_.size - first);
     GradOffsets at = origin(outer);
@@ -100,6 +103,7 @@ class CellsAbreast {
               plan_, operands_,
               GradWalk(plan_.kept, plan_.kept_rank, outer * kept_.size + first + c + i).offsets());
       tile.run(x + c * rows_, grad + c * rows_, count, states, rows);
+      if (are_sums_) add_sums(at, c, count, tile.sums(), share);
     }
     rows.settle(rows_);
     if (!plan_.wants_dx) return;
@@ -162,16 +166,21 @@ class CellsAbreast {
   /// Hands the rows' sums over.
   void add_totals(int64_t outer, CellRows& rows, const Share& share) const {
     const GradOffsets begin = origin(outer);
-    const bool are_sums = plan_.kind == MvnGradKind::sums;
     for (int k = 0; k < 2; ++k) {
-      double* const sums = rows.sums[are_sums ? 1 - k : k].get();
-      for (int64_t r = 0; r < rows_ && share.totals.is_wanted(k); ++r) {
-        const double by = are_sums ? double(rows.scale[size_t(r)]) : 1;
-        share.totals.add_one(share.index, k, begin.totals[k] + at_[size_t(r)].totals[k],
-                             by * sums[r]);
-      }
+      double* const sums = rows.sums[k].get();
+      for (int64_t r = 0; r < rows_ && share.totals.is_wanted(k); ++r)
+        share.totals.add_one(share.index, k, begin.totals[k] + at_[size_t(r)].totals[k], sums[r]);
       std::fill_n(sums, rows_, 0.0);
     }
+  }
+
+  /// Hands the sums of n cells over, from cell c of a block on.
+  void add_sums(const GradOffsets& block, int64_t c, int64_t n, const TileSums& sums,
+                const Share& share) const {
+    for (int k = 0; k < 2; ++k)
+      for (int64_t i = 0; i < n && share.totals.is_wanted(k); ++i)
+        share.totals.add_one(share.index, k, block.totals[k] + (c + i) * kept_.totals[k],
+                             (k == 0 ? sums.first : sums.second)[i]);
   }
 
   const MvnGradPlan& plan_;
@@ -180,7 +189,7 @@ class CellsAbreast {
   int outer_rank_;
   int64_t rows_, width_, blocks_;
   std::unique_ptr<GradOffsets[]> at_;  // of a cell's elements
-  bool is_streamed_;
+  bool are_sums_, is_streamed_;
 };
 
 }  // namespace
