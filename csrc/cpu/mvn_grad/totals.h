@@ -138,6 +138,7 @@ class Totals {
       return;
     }
     Total<A>* const to = room_[k].get() + share * plan_.totals[k].count + at;
+    if (stride == 1) return add_row(to, row, z, n);
     for (int64_t i = 0; i < n; ++i) to[i * stride].add(double(value(i)));
   }
 
@@ -189,6 +190,15 @@ class Totals {
 #pragma GCC ivdep
     for (int64_t i = 0; i < count; ++i) to[i].add(double(from[i]));
     std::fill_n(from, count, A(0));
+  }
+
+  static void add_row(Total<A>* to, const A* row, const A* z, int64_t n) {
+    if (z)
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i].add(double(row[i] * z[i]));
+    else
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i].add(double(row[i]));
   }
 
   /// to[i] += row[i], each times z[i] where that is there.
