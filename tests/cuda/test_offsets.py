@@ -72,6 +72,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "mvn": ("mean_variance_normalization", {"x": (6, 4), "axes": 1, "activation": "relu"}),
+    "normalize": ("normalize", {"x": (6, 4), "mean": (6, 1), "variance": (6, 1)}),
 }
 
 
@@ -82,8 +83,8 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
     op, given = CALLS[name]
     is_array = {k: k in backends.ARRAYS for k in given}
     call = {k: harness.data(v, dtype, 3) if is_array[k] else v for k, v in given.items()}
-    if "y" in call:
-        call["y"] = np.abs(call["y"])
+    for key in {"y", "variance"} & call.keys():
+        call[key] = np.abs(call[key])
     if "indices" in call:
         call["indices"] = indices(given["indices"], given["output_sizes"], 2)
     want = bounds.expected(op, **call)
@@ -112,6 +113,7 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
         "lp_pool_grad",
         "mvn",
         "mvn_grad",
+        "normalize",
         "unpool",
     ):  # whose kernels hold offsets in 64 bits, or need other things
         assert any("2^31" in need for need in refusals.values()), refusals
@@ -127,7 +129,10 @@ def test_more_outputs_than_threads(kernel: str) -> None:
     assert y.tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if "mvn" not in f])
+NORMALIZATION = ("mvn", "mvn_grad", "statistics", "normalize")
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f not in NORMALIZATION])
 @pytest.mark.bug("IDX-08", "PAD-05")
 def test_more_planes_than_a_grid_has_in_y(family: str) -> None:
     """65537 planes of two elements."""
