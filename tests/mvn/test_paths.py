@@ -178,7 +178,8 @@ def test_short_rows(n: int, dtype: str) -> None:
 @pytest.mark.parametrize("channels", [1, 3, 8, 31, 64, 600, 1500])
 def test_channels_last(channels: int, dtype: str) -> None:
     """Instance and batch normalization: rows of all channels that follow each other."""
-    for pixels, activation in zip(((2, 3), (5, 7), (16, 33)), ACTIVATIONS, strict=False):
+    many = (16, 33) if channels < 1000 else (16, 9)
+    for pixels, activation in zip(((2, 3), (5, 7), many), ACTIVATIONS, strict=False):
         x = data((2, *pixels, channels), dtype, channels)
         scale, bias = (data((1, 1, 1, channels), dtype, k) for k in (1, 2))
         for axes in ((1, 2), (0, 1, 2)):

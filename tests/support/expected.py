@@ -12,8 +12,8 @@ import numpy as np
 
 from cudml import bounds
 
-MOST_BYTES = 64 << 20  # of all that is remembered
-FEW_BYTES = 2 << 20  # of one result that is worth it
+MOST_BYTES = 128 << 20  # of all that is remembered
+FEW_BYTES = 32 << 20  # of one result that is worth it
 
 _remembered: OrderedDict[Hashable, tuple[bounds.Expected, int]] = OrderedDict()
 _bytes = 0
