@@ -122,9 +122,8 @@ constexpr Kernel<MvnGradPlan> kKernels[] = {
     {"mvn_grad_pieces",
      {{"elements are float32, float16 or bfloat16", is_tile_type},
       {"a cell consists of packed runs of x, grad and the result", has_runs},
-      {"the cell is one run with scale and bias packed along it or one for it, or runs of 32 and "
-       "more "
-       "elements have one each",
+      {"the cell is one run with scale and bias packed along it or one for it, or runs of 32 or "
+       "more elements have one each",
        are_runs_plain},
       {"statistics are given or needed, or a cell is no row of at most 16 KiB", is_no_row}},
      pieces_geometry},
