@@ -10,7 +10,7 @@ void mvn_grad_on_columns(const MvnGradPlan& plan, const Choice& choice, const Op
   visit(plan.dtype, MvnGradPartTypes{}, [&]<class T>() {
     const MvnGradArgs<T> args(plan, o);
     const MvnGradColumnShape shape(plan, cut, o);
-    const MvnGradSteps steps(plan, cut.parts, true, o, target);
+    const MvnGradSteps steps(plan, cut.parts, true, cut.tells_totals, o, target);
     steps.run([&](MvnGradPass pass, bool finds_pivot) {
       launch("mvn_grad_column_sums", mvn_grad_column_sums_kernel<T>, choice.geometry, target, args,
              shape, pass, finds_pivot, steps.states, steps.parts);

@@ -65,6 +65,11 @@ bool is_no_row(const MvnGradPlan& plan, const Situation& situation) {
   return plan.are_given || plan.has_own_statistics() || !is_row;
 }
 
+/// Sums of a group may be over several cells or a part of one, which other groups then share.
+bool has_no_sums(const MvnGradPlan& plan, const Situation&) {
+  return plan.kind != MvnGradKind::sums;
+}
+
 /// Of the cell alone, as all that this kernel needs.
 bool has_runs(const MvnGradPlan& plan, const Situation&) {
   if (plan.reduced_rank == 0) return false;
@@ -121,6 +126,7 @@ constexpr Kernel<MvnGradPlan> kKernels[] = {
      row_geometry},
     {"mvn_grad_pieces",
      {{"elements are float32, float16 or bfloat16", is_tile_type},
+      {"sums of groups are not what is asked for", has_no_sums},
       {"a cell consists of packed runs of x, grad and the result", has_runs},
       {"the cell is one run with scale and bias packed along it or one for it, or runs of 32 or "
        "more elements have one each",
@@ -129,6 +135,7 @@ constexpr Kernel<MvnGradPlan> kKernels[] = {
      pieces_geometry},
     {"mvn_grad_columns",
      {{"elements are float32, float16 or bfloat16", is_tile_type},
+      {"sums of groups are not what is asked for", has_no_sums},
       {"a cell's elements, or runs of them, stand apart in x", has_columns},
       {"a cell has fewer than 2^30 of these, which scale and bias do not tell from each other",
        are_rows_alike}},
@@ -159,12 +166,14 @@ MvnGradDimensions mvn_grad_dimensions(const MvnGradPlan& plan) {
 
 namespace {
 
-/// Whether the terms of total k are neighbours. Where the totals are cells' sums (D-TEN-9), of the
-/// cell alone, not of what is kept beside it.
+/// Whether the terms of total k are neighbours. Where the totals are groups' sums (D-TEN-9), of the
+/// group alone, not of what is kept beside it.
 bool are_terms_packed(const MvnGradPlan& plan, int k) {
-  if (plan.kind == MvnGradKind::sums)
-    return plan.reduced_rank == 0 || plan.reduced[plan.reduced_rank - 1].x == 1;
   const MvnGradDimensions all = mvn_grad_dimensions(plan);
+  if (plan.kind == MvnGradKind::sums) {
+    const auto is_packed = [k](const MvnGradAxis& a) { return a.totals[k] == 0 && a.x == 1; };
+    return std::any_of(all.axis, all.axis + all.rank, is_packed);
+  }
   return all.rank == 0 || all.axis[all.rank - 1].totals[k] == 0;
 }
 

@@ -12,17 +12,19 @@ struct MvnGradSteps {
   const MvnGradPartAxes& axes;
   const Operands& o;
   const Target& target;
-  bool is_constant;  // parts hold h, not w
+  bool is_constant;      // parts hold h, not w
+  bool are_totals_told;  // by the parts
   MvnGradState<float>* states;
   MvnGradPart* parts;
 
   MvnGradSteps(const MvnGradPlan& plan, const MvnGradPartAxes& axes, bool is_constant,
-               const Operands& o, const Target& target)
+               bool are_totals_told, const Operands& o, const Target& target)
       : plan(plan),
         axes(axes),
         o(o),
         target(target),
         is_constant(is_constant),
+        are_totals_told(are_totals_told),
         states(static_cast<MvnGradState<float>*>(target.workspace)),
         parts(at_byte<MvnGradPart>(target.workspace, mvn_grad_workspace(plan).total)) {}
 
@@ -48,9 +50,7 @@ struct MvnGradSteps {
 
  private:
   /// Whether the parts tell the totals.
-  bool tells_totals() const {
-    return plan.has_totals() && (is_constant || plan.kind == MvnGradKind::sums);
-  }
+  bool tells_totals() const { return plan.has_totals() && are_totals_told; }
   void join(bool has_moments, bool has_sums) const;
   void join_totals() const;
 };

@@ -17,9 +17,8 @@ int64_t piece_turns(int64_t cell_size, int64_t turn) {
   return std::max(turns, ceil_div(cell_size, turn * kMostPieces));
 }
 
-bool changes(const MvnGradAxis& a) {
-  return a.scale != 0 || a.bias != 0 || a.totals[0] != 0 || a.totals[1] != 0;
-}
+bool changes(const MvnGradAxis& a) { return a.scale != 0 || a.bias != 0; }
+bool has_totals(const MvnGradAxis& a) { return a.totals[0] != 0 || a.totals[1] != 0; }
 
 /// Kept dimensions first, whose parts follow each other cell by cell.
 void add_kept(const MvnGradPlan& plan, int64_t per_cell, MvnGradPartAxes& parts) {
@@ -67,6 +66,7 @@ MvnGradPieces mvn_grad_pieces(const MvnGradPlan& plan) {
   const MvnGradAxis& inner = plan.reduced[plan.reduced_rank - 1];
   MvnGradPieces p;
   p.is_constant = !changes(inner);
+  p.tells_totals = p.is_constant && !has_totals(inner);
   p.run = inner.size;
   p.lanes =
       int(std::clamp(std::bit_ceil(uint64_t(ceil_div(p.run, vector))), uint64_t{4}, uint64_t{32}));
@@ -78,6 +78,7 @@ MvnGradPieces mvn_grad_pieces(const MvnGradPlan& plan) {
   p.outer_rank = plan.reduced_rank - 1;
   if (p.outer_rank > 0 && !changes(plan.reduced[p.outer_rank - 1])) {
     p.row = plan.reduced[--p.outer_rank];
+    p.tells_totals &= !has_totals(p.row);
     p.rows = p.row.size;
     if (p.segments == 1) p.piece_rows = std::clamp(most / p.segment, int64_t{1}, p.rows);
     p.row_pieces = ceil_div(p.rows, p.piece_rows);
@@ -109,7 +110,10 @@ MvnGradColumns mvn_grad_columns(const MvnGradPlan& plan) {
   }
   if (is_folded) c.column[c.column_rank++] = plan.reduced[c.row_rank];
   for (int d = 0; d < c.column_rank; ++d) c.columns *= c.column[d].size;
-  for (int d = 0; d < c.row_rank; ++d) c.rows *= plan.reduced[d].size;
+  for (int d = 0; d < c.row_rank; ++d) {
+    c.rows *= plan.reduced[d].size;
+    c.tells_totals &= !has_totals(plan.reduced[d]);
+  }
   for (int d = 0; d < c.outer_rank; ++d) c.outer *= plan.kept[d].size;
   // Two to four batches of a thread's rows, one where there are few parts otherwise.
   const int64_t rows = std::clamp(c.rows / (kSteps * kManyParts), int64_t{kMvnGradColumnRows},

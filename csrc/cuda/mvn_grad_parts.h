@@ -33,7 +33,8 @@ struct MvnGradPartAxes {
 /// runs side by side along the dimension outside, where nothing else changes along it. Some
 /// neighbouring lanes take a piece.
 struct MvnGradPieces {
-  bool is_constant = true;  // scale, bias and totals do not change inside a run
+  bool is_constant = true;   // scale and bias do not change inside a run
+  bool tells_totals = true;  // nor do totals inside a piece
   int lanes = 32;
   int64_t run = 1, segment = 1, segments = 1;        // elements; of all but the last; of one run
   int64_t rows = 1, piece_rows = 1, row_pieces = 1;  // runs side by side; of one piece
@@ -47,7 +48,8 @@ MvnGradPieces mvn_grad_pieces(const MvnGradPlan& plan);
 /// the fastest kept dimension, and the reduced one inside of it where that is the fastest. A block
 /// takes some columns and some rows, the other reduced dimensions; its column is a part.
 struct MvnGradColumns {
-  int column_rank = 0;  // of the columns' dimensions, the fastest last
+  bool tells_totals = true;  // they do not change from row to row
+  int column_rank = 0;       // of the columns' dimensions, the fastest last
   MvnGradAxis column[2];
   int64_t cells[2] = {};  // their strides in the cells' numbers
   int row_rank = 0;       // reduced dimensions that tell rows apart

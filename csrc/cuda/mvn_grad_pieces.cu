@@ -10,7 +10,7 @@ void mvn_grad_on_pieces(const MvnGradPlan& plan, const Choice& choice, const Ope
   visit(plan.dtype, MvnGradPartTypes{}, [&]<class T>() {
     const MvnGradArgs<T> args(plan, o);
     const MvnGradPieceShape shape(plan, cut, o);
-    const MvnGradSteps steps(plan, cut.parts, cut.is_constant, o, target);
+    const MvnGradSteps steps(plan, cut.parts, cut.is_constant, cut.tells_totals, o, target);
     steps.run([&](MvnGradPass pass, bool finds_pivot) {
       launch("mvn_grad_piece_sums", mvn_grad_piece_sums_kernel<T>, choice.geometry, target, args,
              shape, pass, finds_pivot, steps.states, steps.parts);
