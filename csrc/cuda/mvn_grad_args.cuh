@@ -5,6 +5,7 @@
 #include "core/fast_div.h"
 #include "core/operands.h"
 #include "cuda/epilogue.cuh"
+#include "cuda/given_value.cuh"
 #include "cuda/mvn_grad_kernels.h"
 #include "math/moments.h"
 #include "math/slope.h"
@@ -59,21 +60,6 @@ struct MvnGradWalk {
     }
     if (rank > 0) place.add(step[0], index);
     return place;
-  }
-};
-
-/// A statistic or a sum, read in double.
-struct MvnGradWide {
-  const void* data = nullptr;
-  Dtype dtype = Dtype::float32;
-
-  __device__ double at(int64_t offset) const {
-    switch (dtype) {
-      case Dtype::float64: return static_cast<const double*>(data)[offset];
-      case Dtype::float32: return double(static_cast<const float*>(data)[offset]);
-      case Dtype::float16: return double(to_float(static_cast<const Float16*>(data)[offset]));
-      default: return double(to_float(static_cast<const BFloat16*>(data)[offset]));
-    }
   }
 };
 

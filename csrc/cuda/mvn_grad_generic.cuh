@@ -27,7 +27,7 @@ struct AddTotals {
 struct MvnGradCells {
   MvnGradWalk kept, reduced;
   int64_t mean[kMaxRank], variance[kMaxRank], count_step[kMaxRank], sum[2][kMaxRank];
-  MvnGradWide mean_of, variance_of, count_of, sum_of[2];
+  GivenValue mean_of, variance_of, count_of, sum_of[2];
   bool use_mean, use_variance, are_given, has_sums, has_own_statistics, has_own_sums;
   double epsilon;
 

@@ -8,7 +8,7 @@ namespace cudml::cuda {
 /// The parts of a cell, or of a total's element: where they stand and what multiplies their h.
 struct MvnGradPartWalks {
   MvnGradWalk outer, inner;  // x: the part's number
-  MvnGradWide scale;         // without data where parts hold w, or there is none
+  GivenValue scale;          // without data where parts hold w, or there is none
   int threads = 32;          // of the block that takes the inner ones
 
   __device__ double scale_at(int64_t at) const { return scale.data ? scale.at(at) : 1; }

@@ -8,7 +8,7 @@
 namespace cudml::cuda {
 namespace {
 
-MvnGradWide scale_of(const MvnGradSteps& steps) {
+GivenValue scale_of(const MvnGradSteps& steps) {
   if (!steps.is_constant || !steps.plan.has_scale) return {};
   return {steps.o.inputs[2], steps.plan.scale_dtype};
 }

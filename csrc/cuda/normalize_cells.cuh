@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/operands.h"
+#include "cuda/given_value.cuh"
 #include "cuda/grid.cuh"
 #include "cuda/mvn_two_phase_kernels.h"
 #include "cuda/normalize_kernels.h"
@@ -9,21 +10,6 @@
 #include "math/given.h"
 
 namespace cudml::cuda {
-
-/// What is given for elements of any type, read in double.
-struct GivenValue {
-  const void* data = nullptr;
-  Dtype dtype = Dtype::float32;
-
-  __device__ double at(int64_t offset) const {
-    switch (dtype) {
-      case Dtype::float64: return static_cast<const double*>(data)[offset];
-      case Dtype::float32: return double(static_cast<const float*>(data)[offset]);
-      case Dtype::float16: return double(to_float(static_cast<const Float16*>(data)[offset]));
-      default: return double(to_float(static_cast<const BFloat16*>(data)[offset]));
-    }
-  }
-};
 
 struct GivenStatistics {
   GivenValue mean, variance;  // without data where they are absent
