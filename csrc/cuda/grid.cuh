@@ -18,6 +18,14 @@ __device__ __forceinline__ int64_t warp_in_grid() {
   return int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
 }
 
+/// Of items that blocks take some at a time: a block's first one, and the step to its next ones.
+__device__ __forceinline__ int64_t first_of_block(uint32_t some) {
+  return int64_t{blockIdx.x} * some;
+}
+__device__ __forceinline__ int64_t step_of_blocks(uint32_t some) {
+  return int64_t{gridDim.x} * some;
+}
+
 /// Where a thread's loop over fewer than 2^31 items begins, and its step, in blocks of kThreads.
 /// The launch has at most kMostLoopBlocks of them, so that 32 bits hold every number.
 template <uint32_t kThreads>

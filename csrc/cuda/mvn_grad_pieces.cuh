@@ -2,6 +2,7 @@
 // piece of one, whole vectors at a time.
 #pragma once
 
+#include "cuda/grid.cuh"
 #include "cuda/mvn_grad_parts.cuh"
 
 namespace cudml::cuda {
@@ -260,8 +261,8 @@ __global__ __launch_bounds__(kMvnGradPartThreads) void mvn_grad_piece_sums_kerne
     const MvnGradArgs<T> args, const MvnGradPieceShape shape, const MvnGradPass pass,
     const bool finds_pivot, const MvnGradState<float>* states, MvnGradPart* parts) {
   const uint32_t abreast = kMvnGradPartThreads / shape.lanes;
-  const int64_t step = int64_t{gridDim.x} * abreast;
-  for (int64_t first = int64_t{blockIdx.x} * abreast; first < shape.pieces; first += step) {
+  const int64_t step = step_of_blocks(abreast);
+  for (int64_t first = first_of_block(abreast); first < shape.pieces; first += step) {
     const int64_t number = first + threadIdx.x / shape.lanes;
     MvnGradPiece<T> piece(args, shape, number);
     Normalizer<float> normal;
@@ -287,10 +288,10 @@ __global__ __launch_bounds__(kMvnGradPartThreads) void mvn_grad_piece_apply_kern
     const MvnGradArgs<T> args, const MvnGradPieceShape shape, const MvnGradState<float>* states) {
   constexpr int kN = kVector<T>, kSlots = kMvnGradPieceSlots;
   const uint32_t abreast = kMvnGradPartThreads / shape.lanes;
-  const int64_t step = int64_t{gridDim.x} * abreast;
+  const int64_t step = step_of_blocks(abreast);
   const bool passes = args.activation != ActivationKind::identity;
   const bool needs_z = args.takes_product || passes;
-  for (int64_t last = int64_t{blockIdx.x} * abreast; last < shape.pieces; last += step) {
+  for (int64_t last = first_of_block(abreast); last < shape.pieces; last += step) {
     const int64_t number = shape.pieces - 1 - (last + threadIdx.x / shape.lanes);
     if (number < 0) continue;
     const MvnGradPiece<T> piece(args, shape, number);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, constant_pad_nd
+from torch import Tensor
 
 import cudml.torch as canonical
 from cudml._typing import ModeName
@@ -61,10 +61,10 @@ def pad(
         raise ValueError(text)
     starts, ends = _pairs(pad, x.dim())
     x = _cropped(x, starts, ends)
-    starts, ends = [max(n, 0) for n in starts], [max(n, 0) for n in ends]
-    value = 0 if value is None else value
-    if mode == "constant" and any(isinstance(n, int) and n == 0 for n in x.shape):
-        # The operator refuses to pad a dimension without elements; here it is filled, as in torch.
-        pairs = [n for both in zip(ends, starts, strict=True) for n in both]
-        return constant_pad_nd(x, pairs[::-1], value)
-    return canonical.padding(x, starts, ends, mode=MODES[mode], value=value)
+    return canonical.padding(
+        x,
+        [max(n, 0) for n in starts],
+        [max(n, 0) for n in ends],
+        mode=MODES[mode],
+        value=0 if value is None else value,
+    )
