@@ -16,8 +16,8 @@ from tests.torch.comparing import assert_close  # noqa: E402
 from tests.torch.torchs_samples import operators  # noqa: E402
 
 NAMES = functional.__all__
-# Of an operator: maxima have up to 1440, every window with every stride, pad and dilation. Continuous
-# integration asks for all of them where other releases of PyTorch take their turn.
+# Of an operator: maxima have up to 1440, every window with every stride, pad and dilation.
+# Continuous integration asks for all where other releases of PyTorch take their turn.
 MOST = 200
 ASKS_FOR_ALL = os.environ.get("CUDML_ALL_SAMPLES") == "1"
 
