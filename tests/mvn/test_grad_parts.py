@@ -59,6 +59,14 @@ def kernel(given: dict[str, Any], **more: Any) -> str:
 
 @pytest.mark.core
 @pytest.mark.small
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_lengths(kind: str) -> None:
+    """What sanitizers and other orders of threads see, which take long."""
+    lengths, name = ((49, 513), "pieces") if kind in PLANES else ((33, 130), "columns")
+    check_lengths(kind, lengths, "float16", f"mvn_grad_{name}")
+
+
+@pytest.mark.small
 @pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("kind", PLANES)
@@ -66,7 +74,6 @@ def test_planes_of_every_length(kind: str, dtype: str) -> None:
     check_lengths(kind, LENGTHS, dtype, "mvn_grad_pieces")
 
 
-@pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
 @pytest.mark.parametrize("dtype", FLOATS)
