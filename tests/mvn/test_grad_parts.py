@@ -11,6 +11,7 @@ import pytest
 import cudml
 from harness import check, data
 from mvn_support import bits
+from placed_gradients import arrays_of_gradient
 from pool_support import FLOATS, dtype_of
 
 OP = "mean_variance_normalization_grad"
@@ -47,9 +48,7 @@ ACTIVATIONS: tuple[Any, ...] = (
 
 def made(kind: str, n: int, dtype: str) -> tuple[dict[str, Any], Any]:
     shape, axes, sizes = KINDS[kind](n)
-    given = {name: data(s, dtype, k) for k, (name, s) in enumerate(
-        {"x": shape, "grad": shape, "scale": sizes, "bias": sizes}.items())}  # fmt: skip
-    return given, axes
+    return arrays_of_gradient(shape, sizes, dtype), axes
 
 
 def kernel(given: dict[str, Any], **more: Any) -> str:

@@ -13,7 +13,7 @@ from array_support import child_says
 from backends import CPU
 from harness import check, data
 from mvn_support import bits
-from placed_gradients import check_alone
+from placed_gradients import arrays_of_gradient, check_alone
 from pool_support import FLOATS, dtype_of
 
 OP = "mean_variance_normalization_grad"
@@ -40,9 +40,7 @@ ACTIVATIONS: tuple[Any, ...] = (
 
 def made(kind: str, n: int, dtype: str) -> tuple[dict[str, Any], Any]:
     shape, axes, sizes = KINDS[kind](n)
-    given = {name: data(s, dtype, k) for k, (name, s) in enumerate(
-        {"x": shape, "grad": shape, "scale": sizes, "bias": sizes}.items())}  # fmt: skip
-    return given, axes
+    return arrays_of_gradient(shape, sizes, dtype), axes
 
 
 def takes(given: dict[str, Any], **more: Any) -> bool:

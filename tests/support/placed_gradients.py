@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 
 import cudml
+from harness import data
 from layouts import dtype_of
 from mvn_support import bits
 
 gradient: Any = cudml.mean_variance_normalization_grad
+
+
+def arrays_of_gradient(
+    shape: tuple[int, ...], sizes: tuple[int, ...], dtype: str
+) -> dict[str, np.ndarray]:
+    """x and grad of this shape, scale and bias of these sizes: other numbers in each."""
+    all_sizes = {"x": shape, "grad": shape, "scale": sizes, "bias": sizes}
+    return {name: data(s, dtype, k) for k, (name, s) in enumerate(all_sizes.items())}
 
 
 def check_alone(given: dict[str, Any], how: dict[str, Any]) -> list[Any]:
