@@ -3,8 +3,25 @@
 
 #include "cuda/grid.cuh"
 #include "cuda/pool_one.cuh"
+#include "cuda/pool_pairs.cuh"
 
 namespace cudml::cuda {
+
+/// Maxima of sixteen-bit floats, which are not taken apart.
+template <int kN, class T>
+__device__ __forceinline__ void max_lanes(const PoolWindow<int32_t>& w, const T* x, T (&row)[kN]) {
+  const T lowest = store_as<T>(max_of_none<T>());
+  Pairs<kN> best;
+#pragma unroll
+  for (uint32_t& word : best.word) word = pair_of(lowest, lowest);
+  each_tap<4>(w, [&](int32_t at, int32_t) {
+    const auto taps = std::bit_cast<Pairs<kN>>(load_vector<kN>(x + at));
+#pragma unroll
+    for (int k = 0; k < kN / 2; ++k) best.word[k] = larger_pair<T>(best.word[k], taps.word[k]);
+  });
+#pragma unroll
+  for (int j = 0; j < kN; ++j) row[j] = half_of<T>(best.word[j / 2], j % 2);
+}
 
 template <Pooled kWhat, int kN, class T>
 __device__ __forceinline__ void pooled_lanes(const PoolShape<int32_t>& s,
@@ -87,6 +104,8 @@ __global__ void __launch_bounds__(kPoolThreads, 3)
       for (int j = 0; j < kN; ++j) flat[j] = w.is_empty() ? -1 : flat[j] + j * s.flat.batch[1];
       store_indices(s, indices, place.offset(s.indices), s.indices.batch[1], flat, kN,
                     index_vectors);
+    } else if constexpr (kWhat == Pooled::max && kIsHalf<T>) {
+      max_lanes(w, x, row);
     } else {
       pooled_lanes<kWhat>(s, w, x, row);
     }

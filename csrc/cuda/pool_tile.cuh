@@ -4,87 +4,16 @@
 
 #include "cuda/grid.cuh"
 #include "cuda/pool_strips.cuh"
+#include "cuda/pool_tile_rows.cuh"
 
 namespace cudml::cuda {
-
-/// Windows of kH x kW taps, kS apart along columns, and along rows where kH > 1. Planes along the
-/// depth may have any window.
-template <class T, int kH, int kW, int kS>
-struct Tile {
-  static constexpr int kHeight = kH, kWidth = kW, kStride = kS;
-  static constexpr int kOutH = tile_rows(kH), kOutW = tile_columns(sizeof(T), kH, kS);
-  static constexpr int kInH = (kOutH - 1) * kS + kH, kInW = (kOutW - 1) * kS + kW;
-  /// The columns of a row that no other tile loads as its own.
-  static constexpr int kBody = kOutW * kS;
-  /// The vectors that a row's body is loaded in.
-  static constexpr int kVectorN = kBody < kVector<T> ? kBody : kVector<T>;
-};
-
-/// What memory allows: the place of a body in its row, -1 where it cannot be loaded in vectors, and
-/// whether those have only two elements.
-struct TileAccess {
-  int32_t lead = -1;
-  bool pairs = false, y_vectors = false, index_vectors = false;
-  int32_t strip_rows = 0;  // of outputs, where averages walk down columns instead
-};
-
-template <class T, class Tile>
-struct TileRows {
-  T v[Tile::kInH][Tile::kInW];
-
-  /// Loads rows of which at least the bodies lie inside, in vectors of kN: all of them are on their
-  /// way before one is taken apart.
-  template <int kLead, int kN>
-  __device__ __forceinline__ void load(const T* plane, int32_t step, int32_t ih, int32_t iw,
-                                       int32_t in_h, int32_t in_w, T filler) {
-    using Part = CarrierOf<int(kN * sizeof(T))>;
-    Vector<T, kN> fillers;
-#pragma unroll
-    for (int j = 0; j < kN; ++j) fillers.v[j] = filler;
-    Part body[Tile::kInH][Tile::kBody / kN];
-#pragma unroll
-    for (int r = 0; r < Tile::kInH; ++r) {
-      const bool is_real = uint32_t(ih + r) < uint32_t(in_h);
-      const T* row = plane + int64_t{ih + r} * step + iw;
-#pragma unroll
-      for (int i = 0; i < Tile::kBody / kN; ++i) {
-        body[r][i] = std::bit_cast<Part>(fillers);
-        if (is_real) body[r][i] = reinterpret_cast<const Part*>(row + kLead)[i];
-      }
-#pragma unroll
-      for (int i = 0; i < Tile::kInW; ++i)
-        if (i < kLead || i >= kLead + Tile::kBody)
-          v[r][i] = is_real && uint32_t(iw + i) < uint32_t(in_w) ? row[i] : filler;
-    }
-#pragma unroll
-    for (int r = 0; r < Tile::kInH; ++r)
-#pragma unroll
-      for (int i = 0; i < Tile::kBody; i += kN) {
-        const auto taps = unpacked<T>(body[r][i / kN]);
-#pragma unroll
-        for (int j = 0; j < kN; ++j) v[r][kLead + i + j] = taps.v[j];
-      }
-  }
-
-  /// Loads rows of which any part may lie outside.
-  __device__ __forceinline__ void load_single(const T* plane, int32_t step, int32_t ih, int32_t iw,
-                                              int32_t in_h, int32_t in_w, T filler) {
-#pragma unroll
-    for (int r = 0; r < Tile::kInH; ++r) {
-      const bool is_real = uint32_t(ih + r) < uint32_t(in_h);
-      const T* row = plane + int64_t{ih + r} * step + iw;
-#pragma unroll
-      for (int i = 0; i < Tile::kInW; ++i)
-        v[r][i] = is_real && uint32_t(iw + i) < uint32_t(in_w) ? row[i] : filler;
-    }
-  }
-};
 
 /// The outputs of a tile: joined values, and for winners the number of the best tap, -1 while the
 /// first real one is.
 template <class T, Pooled kWhat, class Tile>
 struct TileOutputs {
   using V = Acc<T>;
+  using Rows = TileRows<T, Tile>;
   V joined[Tile::kOutH][Tile::kOutW];
   int32_t tap[Tile::kOutH][Tile::kOutW];
 
@@ -100,6 +29,8 @@ struct TileOutputs {
         tap[i][j] = -1;
       }
   }
+
+  __device__ __forceinline__ T value(int i, int j) const { return store_as<T>(joined[i][j]); }
 
   /// Joins one row of taps, numbered from `number` on. What is not real is none(), and never wins.
   __device__ __forceinline__ void join(V (&best)[Tile::kOutW], int32_t (&at)[Tile::kOutW],
@@ -118,7 +49,7 @@ struct TileOutputs {
   }
 
   /// Joins the rows of one plane, `first` being the number of its first tap.
-  __device__ __forceinline__ void add(const TileRows<T, Tile>& in, int32_t first) {
+  __device__ __forceinline__ void add(const Rows& in, int32_t first) {
 #pragma unroll
     for (int r = 0; r < Tile::kInH; ++r) {
       V row[Tile::kOutW];
@@ -148,6 +79,53 @@ struct TileOutputs {
     }
   }
 };
+
+/// Maxima of a tile of sixteen-bit floats, which no instruction takes apart: those of the columns
+/// first, two side by side, then those along a row.
+template <class T, class Tile>
+struct TileMaxima {
+  using Rows = TileRows<T, Tile, true>;
+  uint32_t best[Tile::kOutH][Tile::kOutW / 2];
+
+  static __device__ __forceinline__ float none() { return max_of_none<T>(); }
+  __device__ __forceinline__ void clear() {
+    const T lowest = store_as<T>(none());
+#pragma unroll
+    for (int i = 0; i < Tile::kOutH; ++i)
+#pragma unroll
+      for (int j = 0; j < Tile::kOutW / 2; ++j) best[i][j] = pair_of(lowest, lowest);
+  }
+  __device__ __forceinline__ T value(int i, int j) const {
+    return half_of<T>(best[i][j / 2], j % 2);
+  }
+
+  /// Joins the rows of one plane.
+  __device__ __forceinline__ void add(const Rows& in, int32_t) {
+#pragma unroll
+    for (int i = 0; i < Tile::kOutH; ++i) {
+      uint32_t down[Rows::kColumns];
+#pragma unroll
+      for (int c = 0; c < Rows::kColumns; ++c) {
+        down[c] = in.v[i * Tile::kStride][c];
+#pragma unroll
+        for (int k = 1; k < Tile::kHeight; ++k)
+          down[c] = larger_pair<T>(down[c], in.v[i * Tile::kStride + k][c]);
+      }
+      const auto column = [&](int c) { return half_of<T>(down[c / 2], c % 2); };
+#pragma unroll
+      for (int j = 0; j < Tile::kOutW; j += 2)
+#pragma unroll
+        for (int k = 0; k < Tile::kWidth; ++k)
+          best[i][j / 2] = larger_pair<T>(
+              best[i][j / 2],
+              pair_of(column(j * Tile::kStride + k), column((j + 1) * Tile::kStride + k)));
+    }
+  }
+};
+
+template <class T, Pooled kWhat, class Tile>
+using OutputsOf = std::conditional_t<kWhat == Pooled::max && kIsHalf<T>, TileMaxima<T, Tile>,
+                                     TileOutputs<T, kWhat, Tile>>;
 
 /// Where a tile stands: its first output, and the first taps of that output.
 template <class Tile>
@@ -190,10 +168,10 @@ struct TilePlace {
   }
 };
 
-template <class T, Pooled kWhat, class Tile>
+template <class T, class Tile, class Outputs>
 __device__ __forceinline__ void load_and_join(const PoolShape<int32_t>& s, const TileAccess& access,
                                               const TilePlace<Tile>& place, const T* x,
-                                              TileOutputs<T, kWhat, Tile>& out) {
+                                              Outputs& out) {
   const T filler = store_as<T>(out.none());
   const int32_t step = s.x.space[1], in_h = s.axis[1].in, in_w = s.axis[2].in;
   const int32_t body = place.iw + access.lead;
@@ -201,7 +179,7 @@ __device__ __forceinline__ void load_and_join(const PoolShape<int32_t>& s, const
 #pragma unroll 1
   for (int32_t k = place.depth.first; k < place.depth.last; ++k) {
     const T* plane = x + place.at.plane(s.x) + place.plane(s, k) * s.x.space[0];
-    TileRows<T, Tile> in;
+    typename Outputs::Rows in;
     const auto load = [&]<int kLead>() {
       if (access.pairs)
         in.template load<kLead, 2>(plane, step, place.ih, place.iw, in_h, in_w, filler);
@@ -245,14 +223,14 @@ __device__ __forceinline__ void store_averages(const PoolShape<int32_t>& s,
 template <class T, class Tile>
 __device__ __forceinline__ void store_maxima(const PoolShape<int32_t>& s, const TileAccess& access,
                                              const TilePlace<Tile>& place, T* y,
-                                             const TileOutputs<T, Pooled::max, Tile>& out) {
+                                             const OutputsOf<T, Pooled::max, Tile>& out) {
   const int32_t at = place.at.offset(s.y), n = s.axis[2].out - place.at.space[2];
 #pragma unroll
   for (int i = 0; i < Tile::kOutH; ++i) {
     if (place.at.space[1] + i >= s.axis[1].out) break;
     T row[Tile::kOutW];
 #pragma unroll
-    for (int j = 0; j < Tile::kOutW; ++j) row[j] = store_as<T>(out.joined[i][j]);
+    for (int j = 0; j < Tile::kOutW; ++j) row[j] = out.value(i, j);
     store_row(y + at + i * s.y.space[1], s.y.space[2], row, n, access.y_vectors);
   }
 }
@@ -300,7 +278,7 @@ __device__ __forceinline__ void store_winners(const PoolShape<int32_t>& s, const
     for (int j = 0; j < Tile::kOutW; ++j) {
       const WinnerPlace at = winner_at(s, place, i, j, out.tap[i][j]);
       flat[j] = at.none ? -1 : flat_from + at.offset(s.flat);
-      row[j] = store_as<T>(out.joined[i][j]);
+      row[j] = out.value(i, j);
       // Conversion changes the bits of sixteen-bit NaN.
       if (kIsHalf<T> && y && is_nan(out.joined[i][j]) && j < n) row[j] = x[x_from + at.offset(s.x)];
     }
@@ -324,7 +302,7 @@ __global__ void __launch_bounds__(kPoolThreads, 2)
     if (access.strip_rows > 0) return average_strips(s, order, tiles, access.strip_rows, x, y);
   for (uint32_t i = loop_begin<kPoolThreads>(); i < tiles; i += loop_step<kPoolThreads>()) {
     const TilePlace<Shape> place(s, order, i);
-    TileOutputs<T, kWhat, Shape> out;
+    OutputsOf<T, kWhat, Shape> out;
     out.clear();
     load_and_join(s, access, place, x, out);
     if constexpr (kWhat == Pooled::winner) store_winners(s, access, place, x, y, indices, out);

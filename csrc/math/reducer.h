@@ -27,9 +27,15 @@ HD Acc<T> max_of_none() {
     return std::numeric_limits<V>::lowest();
 }
 
-/// The larger value; NaN where one of them is (D-MAX-3).
+/// The larger value; NaN where one of them is (D-MAX-3). Of float a device has one instruction.
 template <class V>
 HD V max_of(V best, V v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<V, float>) {
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(best) : "f"(best), "f"(v));
+    return best;
+  }
+#endif
   const V larger = v > best ? v : best;
   return is_nan(v) ? v : larger;
 }
@@ -38,8 +44,7 @@ HD V max_of(V best, V v) {
 /// keep theirs (D-MAX-2, D-MAX-3). Without branches, so that rows of taps vectorise.
 template <class V>
 HD bool wins(V best, V v) {
-  const bool better = (v > best) | is_nan(v);
-  return better & (is_nan(best) == false);
+  return !(v <= best) & (is_nan(best) == false);
 }
 
 /// Divides once (D-AVG-5); nothing counted gives 0 (D-AVG-3).

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cudml
+from cudml import bounds
 from harness import FLOATS, INTEGERS, check, data, dtype_of, refused
 from pool_support import INDICES, bits, line, plane, same_bits, sentinel
 
@@ -45,6 +46,40 @@ def test_zeros_of_both_signs_are_equals(window: tuple[int, int], dtype: str) -> 
     x = np.zeros((2, 3, 8, 66), dtype_of(dtype))
     x[:, :, ::2] = -0.0
     check("max_pooling", x, window, 2, return_indices=True)
+
+
+# Window and strides, and the columns that it takes, so that rows begin at even and at odd places.
+TILES = {
+    "2x2/2": ((2, 2), (2, 2)),
+    "3x3/2": ((3, 3), (2, 2)),
+    "3x3/1": ((3, 3), (1, 1)),
+    "1x2/2": ((1, 2), (1, 2)),
+    "1x3/2": ((1, 3), (1, 2)),
+}
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-MAX-3", "D-MAX-6")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize(
+    ("width", "before", "after"), [(16, 0, 0), (17, 1, 0), (18, 0, 1), (34, 1, 1)]
+)
+def test_one_number_among_others_at_every_tap(
+    width: int, before: int, after: int, tile: str, dtype: str
+) -> None:
+    """NaN, infinities, zeros, subnormals and ends of the type, alone in a window at each place."""
+    (height, columns), strides = TILES[tile]
+    kind = dtype_of(dtype)
+    tiny, most = bounds.FORMATS[kind.name].tiny, bounds.FORMATS[kind.name].largest
+    rare = [NAN, -NAN, INF, -INF, 0.0, -0.0, tiny, -3 * tiny, most, -most]
+    x = np.full((2, len(rare), 7, width), -1.5)
+    for c, value in enumerate(rare):
+        for row in range(7):
+            x[0, c, row, (3 * c + 5 * row) % width] = value
+            x[1, c, row, (c + 2 * row) % width :: 5] = value
+    pads = {"start_padding": (0, before), "end_padding": (height - 1, after)}
+    check("max_pooling", x.astype(kind), (height, columns), strides, **pads)
 
 
 @pytest.mark.core
