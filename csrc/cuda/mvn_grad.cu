@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/mvn_grad_launch.cuh"
+#include "cuda/mvn_grad_row_totals.cuh"
 #include "cuda/mvn_grad_rows.cuh"
 
 namespace cudml::cuda {
@@ -19,6 +20,21 @@ MvnGradTerms terms_of(const MvnGradPlan& plan, int k, const MvnGradCut& cut) {
   return terms;
 }
 
+/// What the blocks add up of a total, or of both.
+template <class T>
+void launch_parts(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Operands& o, int k,
+                  const MvnGradState<Acc<T>>* states, Total<Acc<T>>* const (&parts)[2],
+                  const Target& target) {
+  const MvnGradCut cut = mvn_grad_cut(plan, k);
+  const Geometry geometry = over(cut.tiles * cut.parts * kMvnGradThreads);
+  if constexpr (!std::is_same_v<T, double>)
+    if (cut.is_along_rows)
+      return launch("mvn_grad_row_total", mvn_grad_row_total_kernel<T>, geometry, target, args,
+                    MvnGradRowTotals(plan, o, cut), states, parts[0], parts[1]);
+  launch("mvn_grad_total", mvn_grad_total_kernel<T>, geometry, target, args, terms_of(plan, k, cut),
+         states, parts[0], parts[1]);
+}
+
 /// Both totals in one pass where they are sums over the same dimensions.
 template <class T>
 void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Operands& o,
@@ -29,17 +45,14 @@ void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Op
   for (int k = 0; k < 2; ++k) {
     const MvnGradTotal& total = plan.totals[k];
     if (!total.is_wanted) continue;
-    const MvnGradCut cut = mvn_grad_cut(plan, k);
+    const int64_t part_count = mvn_grad_cut(plan, k).parts;
     Total<A>* parts[2];
     for (int i = 0; i < 2; ++i)
       parts[i] =
           i == k || are_alike ? at_byte<Total<A>>(target.workspace, workspace.parts[i]) : nullptr;
-    if (cut.parts && (k == 0 || !are_alike))
-      launch("mvn_grad_total", mvn_grad_total_kernel<T>,
-             over(cut.tiles * cut.parts * kMvnGradThreads), target, args, terms_of(plan, k, cut),
-             states, parts[0], parts[1]);
+    if (part_count && (k == 0 || !are_alike)) launch_parts(plan, args, o, k, states, parts, target);
     launch("mvn_grad_join", mvn_grad_join_kernel<A>, over(total.count), target, result_of(total, o),
-           parts[k], cut.parts);
+           parts[k], part_count);
   }
 }
 

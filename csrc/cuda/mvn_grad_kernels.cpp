@@ -2,6 +2,7 @@
 #include "cuda/mvn_grad_kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "cuda/mvn_grad_parts.h"
@@ -177,14 +178,34 @@ bool are_terms_packed(const MvnGradPlan& plan, int k) {
   return all.rank == 0 || all.axis[all.rank - 1].totals[k] == 0;
 }
 
+/// Whether total k runs along packed cells, with scale and bias, and is the same for all of them.
+bool is_along_rows(const MvnGradPlan& plan, int k) {
+  if (plan.kind == MvnGradKind::sums || plan.dtype == Dtype::float64) return false;
+  if (plan.reduced_rank != 1) return false;
+  const MvnGradAxis& run = plan.reduced[0];
+  const auto is_same = [k](const MvnGradAxis& a) {
+    return a.totals[k] == 0 && a.scale == 0 && a.bias == 0;
+  };
+  return run.x == 1 && run.grad == 1 && run.totals[k] == 1 && run.scale >= 0 && run.scale <= 1 &&
+         run.bias >= 0 && run.bias <= 1 &&
+         std::all_of(plan.kept, plan.kept + plan.kept_rank, is_same);
+}
+
 }  // namespace
 
 MvnGradCut mvn_grad_cut(const MvnGradPlan& plan, int k) {
   const MvnGradTotal& total = plan.totals[k];
   MvnGradCut cut;
   if (!total.is_wanted || plan.is_empty()) return cut;
-  cut.lanes = are_terms_packed(plan, k) ? 1 : 32;
-  cut.tiles = ceil_div(total.count, cut.lanes);
+  cut.is_along_rows = is_along_rows(plan, k);
+  if (cut.is_along_rows) {
+    const auto accesses = uint64_t(ceil_div(total.count, kMvnGradColumns));
+    cut.lanes = int64_t(std::clamp(std::bit_ceil(accesses), uint64_t{4}, uint64_t{32}));
+    cut.tiles = ceil_div(total.count, cut.lanes * kMvnGradColumns);
+  } else {
+    cut.lanes = are_terms_packed(plan, k) ? 1 : 32;
+    cut.tiles = ceil_div(total.count, cut.lanes);
+  }
   const int64_t turns = ceil_div(total.terms, kMvnGradThreads / cut.lanes);
   const int64_t most = plan.kind == MvnGradKind::sums
                            ? kMostParts

@@ -20,6 +20,7 @@ inline constexpr int kMvnGradMostRowThreads = 512;
 /// and where cells' sums are the totals, whatever other cells there are.
 struct MvnGradCut {
   int64_t lanes = 1, tiles = 0, parts = 0;
+  bool is_along_rows = false;  // each lane takes kMvnGradColumns elements
 };
 MvnGradCut mvn_grad_cut(const MvnGradPlan& plan, int total);
 

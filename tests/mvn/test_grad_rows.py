@@ -72,6 +72,22 @@ def test_totals_of_many_rows(dtype: str) -> None:
 
 
 @pytest.mark.small
+@pytest.mark.decision("D-GRAD-17a")
+@pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("float16", marks=pytest.mark.core), "bfloat16"]
+)
+@pytest.mark.parametrize("shape", [(2100, 9), (401, 72), (263, 260)])
+def test_totals_of_rows_in_parts(shape: tuple[int, int], dtype: str) -> None:
+    """Lanes with and without a tail, a last part that is shorter, one total without the other."""
+    x, grad = data(shape, dtype, 1), data(shape, dtype, 2)
+    row, layouts = (1, shape[1]), ("contiguous", "misaligned")
+    scale, bias = data(row, dtype, 3), data(row, dtype, 4)
+    check(OP, x, grad, scale, bias, axes=1, layouts=layouts)
+    check(OP, x, grad, scale, axes=1, use_mean=False, layouts=PACKED)
+    check(OP, x, grad, scale, bias, axes=1, activation="sigmoid", layouts=PACKED)
+
+
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_parameters_that_rows_do_not_share(dtype: str) -> None:
     """Each batch has its own scale, and its own part of dscale; a bias may be one number."""
