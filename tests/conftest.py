@@ -19,6 +19,7 @@ from hypothesis import settings
 import backends
 import cells
 import rules
+import shares
 from cudml import _backend
 
 ROOT = Path(__file__).parent.parent
@@ -33,6 +34,7 @@ MARKERS = (
     "core: runs again on every instruction set and in every build of the CUDA kernels' interpreter",
     "device(*names): runs on the back ends that have CUDA kernels, simt and cuda, or on these",
     "small: runs on every back end; what is too large for the kernels' interpreter stays behind",
+    "whole: every share of the suite has all its variants",
 )
 ran_rules = pytest.StashKey[set[str]]()
 ran_kernels = pytest.StashKey[set[str]]()
@@ -60,6 +62,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="back ends, comma-separated: cpu, simt (CUDA's kernels, interpreted), cuda; "
         "the first two and, on a machine with a GPU, the third where not given",
     )
+    parser.addoption(
+        "--share",
+        default="",
+        metavar="K/N",
+        help="the K-th of N parts of every test's variants: 1/1 is all. A run of everything takes "
+        f"{shares.USUAL} where not given, a selection of tests or files all of its own",
+    )
+
+
+def chosen_share(config: pytest.Config) -> shares.Share:
+    given = config.getoption("--share")
+    if given:
+        return shares.parsed(given)
+    return shares.ALL if why_selection(config) else shares.USUAL
 
 
 def chosen_backends(config: pytest.Config) -> list[str]:
@@ -134,32 +150,31 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[ran_kernels] = set()
     config.stash[ran_cells] = set()
     chosen_backends(config)
+    config.option.share = str(chosen_share(config))  # workers find the same in the same words
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Hands each test's rules to its report, and puts what looks back on the others last."""
+    """Takes the share's tests, hands each one's rules to its report, and puts what looks back on
+    the others last."""
+    taken = shares.chosen(items, shares.of(config))
+    if len(taken) < len(items):
+        kept = set(taken)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = taken
     for item in items:
         ids = [i for mark in item.iter_markers("decision") for i in mark.args]
         item.user_properties.extend(("decision", i) for i in ids)
         for row, *columns in (mark.args for mark in item.iter_markers("cell")):
             item.user_properties.extend(("cell", f"{row}|{column}") for column in columns)
-    first: dict[Any, int] = {}
+    first: dict[tuple[str, str], int] = {}
     for place, item in enumerate(items):
-        first.setdefault(_without_backend(item), place)
+        first.setdefault(shares.without_backend(item), place)
 
     def order(item: pytest.Item) -> tuple[bool, bool, int]:
         is_short = item.nodeid.partition("::")[0] not in FIRST
-        return item.name in LAST, is_short, first[_without_backend(item)]
+        return item.name in LAST, is_short, first[shares.without_backend(item)]
 
     items.sort(key=order)
-
-
-def _without_backend(item: pytest.Item) -> Any:
-    """What tells a test from those that ask the same of other back ends, which run in turn: the
-    reference answers once."""
-    name, spec = item.nodeid.partition("[")[0], getattr(item, "callspec", None)
-    which = spec.indices.items() if spec else ()
-    return name, tuple(sorted(pair for pair in which if pair[0] != "backend"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -209,23 +224,29 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     importlib.import_module("simt_build").built("plain")
 
 
-def why_partial(config: pytest.Config) -> str:
-    """Why this run cannot be expected to hold every rule, or nothing."""
+def why_selection(config: pytest.Config) -> str:
+    """Which tests were asked for, where not all were, or nothing."""
     option = config.option
     if option.keyword or option.markexpr or getattr(option, "lf", False):
         return "a selection of tests (-k, -m or --lf) is run"
-    if option.deselect or option.ignore or option.ignore_glob:
-        return "tests are left out (--deselect or --ignore)"
     chosen = [Path(str(a).split("::")[0]).resolve() for a in config.args]
     if any("::" in str(a) for a in config.args) or Path(__file__).parent not in {
         *chosen, *(p / "tests" for p in chosen)
     }:  # fmt: skip
         return "a selection of files is run"
+    return ""
+
+
+def why_partial(config: pytest.Config) -> str:
+    """Why this run cannot be expected to hold every rule, or nothing."""
+    option = config.option
+    if option.deselect or option.ignore or option.ignore_glob:
+        return "tests are left out (--deselect or --ignore)"
     if option.maxfail and option.maxfail > 0:
         return "the run stops at failures (-x or --maxfail)"
     if not DOCUMENT.exists():
         return "docs/semantics.md is not there"
-    return ""
+    return why_selection(config)
 
 
 @pytest.fixture
@@ -307,6 +328,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     write(f"skipped: {len(skipped)}")
     for reason, count in reasons.most_common():
         write(f"  {count} x {reason}")
+    share = shares.of(config)
+    if not share.is_all:
+        write(f"share {share} of the variants of each test ran; --share 1/1 runs all")
     missing = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
     write("not tested with, because not installed: " + (", ".join(missing) or "nothing"))
     chosen = chosen_backends(config)

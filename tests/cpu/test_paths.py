@@ -116,6 +116,7 @@ def run_every_path() -> None:
 
 
 @x86
+@pytest.mark.whole
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_path_runs_on_every_instruction_set(level: str) -> None:
     """Results of at least one byte count as large here, so that those written past the caches run;

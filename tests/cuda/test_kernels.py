@@ -13,6 +13,7 @@ import backends
 import batch_support
 import harness
 import kernel_cases
+import shares
 import simt_build
 from expected import expected
 from kernel_case import Case, environment, needs_of
@@ -96,21 +97,30 @@ ORDERS = {"contiguous": "A", "permuted": "L", "sliced": "S", "misaligned": "C"} 
 
 
 @pytest.mark.device
+@pytest.mark.whole
 @each_case
-def test_every_kernel_is_right_or_names_what_it_needs(family: str, case: Case) -> None:
-    """Without and with `out`; copied bits equal the CPU's, and every schedule gives equal bits."""
+def test_every_kernel_is_right_or_names_what_it_needs(
+    family: str, case: Case, pytestconfig: pytest.Config
+) -> None:
+    """Without and with `out`; copied bits equal the CPU's, and every schedule gives equal bits.
+
+    Every share launches every kernel; `out` and the schedules are shared out.
+    """
     known = needs_of(family)
+    share = shares.of(pytestconfig)
+    seeds = ("0", *share.part(SEEDS))
     for attempt in attempts(case):
         ran = 0
         bits = set()
+        with_out = share.part(list(known))
         for kernel, needs in known.items():
-            for order in ("", ORDERS[attempt.layout]):
+            for order in ("", ORDERS[attempt.layout]) if kernel in with_out else ("",):
                 need = attempt.refusal(kernel, order)
                 assert not need or need in needs, f"{attempt} kernel={kernel}: unknown {need!r}"
                 if need or order:
                     continue
                 ran += 1
-                compare_bits(attempt, kernel)
+                compare_bits(attempt, kernel, seeds)
                 if family in ALIKE:
                     found = attempt.results(kernel, "0")
                     bits |= {tuple(batch_support.bits(y).tobytes() for y in found)}
@@ -118,7 +128,7 @@ def test_every_kernel_is_right_or_names_what_it_needs(family: str, case: Case) -
         assert ran >= 1, f"{attempt}: not even the last kernel ran"
 
 
-def compare_bits(attempt: Attempt, kernel: str) -> None:
+def compare_bits(attempt: Attempt, kernel: str, seeds: tuple[str, ...]) -> None:
     exact = attempt.case.op in backends.EXACT
     schedules = (
         not IS_SANITIZED
@@ -132,7 +142,7 @@ def compare_bits(attempt: Attempt, kernel: str) -> None:
         op, home = attempt.case.op, attempt.cpu_results()
         same = backends.exact_bits(op, first) == backends.exact_bits(op, home)
         assert same, f"{attempt} kernel={kernel}: not the CPU's bits"
-    for seed in ("0", *SEEDS) if schedules else ():
+    for seed in seeds if schedules else ():
         again = attempt.results(kernel, seed)
         same = all(a.tobytes() == b.tobytes() for a, b in zip(again, first, strict=True))
         assert same, f"{attempt} kernel={kernel} seed={seed}: other bits than with seed 0"
