@@ -10,6 +10,7 @@ and one alone makes the run fail.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -44,9 +45,8 @@ def core_folder() -> str:
     )
     module = Path(done.stdout.splitlines()[-1])
     package = module.parent / "python" / "cudml"
-    package.mkdir(parents=True, exist_ok=True)
-    for link in package.iterdir():
-        link.unlink()
+    shutil.rmtree(package, ignore_errors=True)  # links, and what Python has compiled
+    package.mkdir(parents=True)
     for part in (simt_build.ROOT / "python" / "cudml").iterdir():
         if part.suffix != ".so":
             (package / part.name).symlink_to(part)

@@ -95,3 +95,14 @@ def test_broadcast_and_reversed_inputs(label: str) -> None:
                 given = p.with_arrays(**{name: np.ascontiguousarray(meant)})
                 problem = given.problem(p.run(**{name: view}))
                 assert not problem, (name, axis, problem)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-7")
+@pytest.mark.parametrize("rank", range(1, 9))
+def test_every_rank_is_copied(rank: int) -> None:
+    """Nothing stands behind the strides of eight dimensions."""
+    x = data((2, 1, 3, 2, 1, 2, 3, 2)[:rank], "float32")
+    back = x[(Ellipsis, slice(None, None, -1))]
+    want = cudml.padding(np.ascontiguousarray(back), 1, 0)
+    assert np.array_equal(cudml.padding(back, 1, 0), want)

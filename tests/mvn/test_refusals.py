@@ -44,6 +44,23 @@ def test_axes_out_of_range_or_twice(flags: tuple[bool, bool]) -> None:
     refuse(ValueError, "Axes", axes=(0, 1, 2, 0, 1), **given)
 
 
+@pytest.mark.core
+@pytest.mark.bug("MVN-16")
+@pytest.mark.decision("D-MVN-11")
+@pytest.mark.parametrize("axis", [8, 9, -9])
+def test_axes_beside_eight_dimensions(axis: int) -> None:
+    """No operator looks behind the last of eight sizes for them."""
+    x = np.ones((2, 1, 2, 1, 3, 1, 1, 2), np.float32)
+    calls = {
+        OP: lambda: cudml.mean_variance_normalization(x, axes=axis, return_statistics=True),
+        "normalization_statistics": lambda: cudml.normalization_statistics(x, axes=axis),
+        f"{OP}_grad": lambda: cudml.mean_variance_normalization_grad(x, x, axes=axis),
+    }
+    for op, call in calls.items():
+        with refused(ValueError, op, "Axes", str(axis)):
+            call()
+
+
 @pytest.mark.parametrize("axis", [1.0, "1", None, True, np.False_, 1j, np.float32(1)], ids=repr)
 def test_kind_of_axes(axis: Any) -> None:
     refuse(TypeError, "Axes", axes=axis)
