@@ -199,7 +199,7 @@ def test_another_compiler_compares_the_list_alone() -> None:
 
 
 def test_kernels_with_other_names_are_refused() -> None:
-    numbers = {arch: [1, 0, 0, 0] for arch in cuda_toolkit.ALL_ARCHITECTURES}
+    numbers = {arch: [1, 0, 0, 0] for arch in cuda_toolkit.checked_architectures()}
     found = [("pad.cu", {"resources": {"_ZN5cudml4cuda6sampleEPf": numbers}, "lint": []})]
     assert kernel_report.collect(found, "13.0")[1] == [
         "pad.cu: cudml::cuda::sample(float*) is not named cudml::cuda::…_kernel"
