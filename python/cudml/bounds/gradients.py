@@ -36,15 +36,15 @@ def expect_lp_pooling_grad(call: dict[str, Any]) -> Expected:
     is_known = np.isfinite(windows.planes(call["grad"].astype(np.float64)))
     sums = np.zeros((4, *size.shape))  # errors of terms, terms, |grad| + 1, the number of terms
     for taps in windows.taps():
-        for t in np.flatnonzero(taps.real.any(axis=1)):
-            b, o = np.nonzero(taps.real[t] & ((norm != 0) | (p == 1)))
-            i, g = taps.source[t, o], given[b, o]
-            rho, relative = _rho(size[b, i], norm[b, o], p, form)
-            lost = (rho > 0) & (rho <= relative + form.tiny * 2.0**30)
-            relative = np.where(lost & ~is_known[b, o], np.inf, relative)
-            error = np.where(np.isposinf(relative), np.inf, g * relative)
-            is_rounded = (p > 1) & (size[b, i] != norm[b, o])
-            sums[:, b, i] += np.stack([error, g * rho, (g + 1) * is_rounded, np.ones(len(g))])
+        b, t, o = np.nonzero(taps.real & ((norm != 0) | (p == 1))[:, None])
+        i, g = taps.source[t, o], given[b, o]
+        rho, relative = _rho(size[b, i], norm[b, o], p, form)
+        lost = (rho > 0) & (rho <= relative + form.tiny * 2.0**30)
+        relative = np.where(lost & ~is_known[b, o], np.inf, relative)
+        error = np.where(np.isposinf(relative), np.inf, g * relative)
+        is_rounded = (p > 1) & (size[b, i] != norm[b, o])
+        for sum_, term in zip(sums, (error, g * rho, (g + 1) * is_rounded, 1.0), strict=True):
+            np.add.at(sum_, (b, i), term)
     of_terms, total, above, count = sums
     error = of_terms + (chain(count) - 1) * form.roundoff * total + form.tiny * above
     error = windows.restore(error, x.shape)

@@ -21,12 +21,13 @@ from .arguments import (
     whole,
     wholes,
 )
-from .geometry import Geometry, Taps, Windows, pooled_axes
+from .geometry import Geometry, Windows, pooled_axes
 from .pooling import Axes, winners
 from .wide import Wide
 
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 
 def max_pooling_grad(
@@ -80,7 +81,7 @@ def max_pooling_grad(
         for taps in windows.taps():
             won = taps.real & found[:, None] & (position[:, None] == taps.source)
             for t in np.flatnonzero(won.any(axis=(0, 2))):
-                total.add(taps, int(t), share, won[:, t])
+                total.add(taps.source[t], share, won[:, t])
     return windows.restore(total.hi, x.shape)
 
 
@@ -139,8 +140,8 @@ def average_pooling_grad(
     with np.errstate(all="ignore"):
         share = Wide.of(planes) / np.maximum(divisor, 1).astype(np.float64)
         for taps in windows.taps():
-            for t in np.flatnonzero(taps.real.any(axis=1)):
-                total.add(taps, int(t), share, np.broadcast_to(taps.real[t], planes.shape))
+            for source, real in zip(taps.source, taps.real, strict=True):
+                total.add(source, share, np.broadcast_to(real, planes.shape))
     return windows.restore(total.hi, shape)
 
 
@@ -210,12 +211,13 @@ def lp_pooling_grad(
     total = _Sums(*size.shape)
     with np.errstate(all="ignore"):
         for taps in windows.taps():
-            for t in np.flatnonzero(taps.real.any(axis=1)):
-                tap = size[:, taps.source[t]]
-                share = Wide.of(given) * np.sign(tap)
-                if p > 1:
-                    share = share * lp_ratio(tap, norm).power(p - 1)
-                total.add(taps, int(t), share, taps.real[t] & ((norm != 0) | (p == 1)))
+            under = size[:, taps.source]  # batch x taps x outputs
+            share = Wide.of(given[:, None]) * np.sign(under)
+            if p > 1:
+                share = share * lp_ratio(under, norm[:, None]).power(p - 1)
+            chosen = taps.real & ((norm != 0) | (p == 1))[:, None]
+            for t, source in enumerate(taps.source):
+                total.add(source, Wide(share.hi[:, t], share.lo[:, t]), chosen[:, t])
     return windows.restore(total.hi, x.shape)
 
 
@@ -233,13 +235,13 @@ class _Sums:
         self.hi = np.zeros((batch, plane))
         self.lo = np.zeros((batch, plane))
 
-    def add(self, taps: Taps, t: int, share: Wide, chosen: Bools) -> None:
-        """Adds share[b, o] to the element under tap t of window o, where chosen[b, o].
+    def add(self, source: Ints, share: Wide, chosen: Bools) -> None:
+        """Adds share[b, o] to the element source[o] under one tap of window o, where chosen[b, o].
 
         One tap never lies on the same element for two windows, so no element is met twice.
         """
         b, o = np.nonzero(chosen)
-        i = taps.source[t, o]
+        i = source[o]
         total = Wide(self.hi[b, i], self.lo[b, i]) + Wide(share.hi[b, o], share.lo[b, o])
         self.hi[b, i], self.lo[b, i] = total.hi, total.lo
 

@@ -134,6 +134,9 @@ def _two_product(a: F64, b: F64) -> tuple[F64, F64]:
 
 def _packed(total: F64, rest: F64) -> Wide:
     """total + rest with the rest at most half an ulp; an infinite or NaN total stands alone."""
+    hi = total + rest
+    if np.isfinite(hi).all():  # the usual case, in few passes
+        return Wide(hi, rest - (hi - total))
     rest = np.where(np.isfinite(total) & np.isfinite(rest), rest, 0.0)
     hi = total + rest
     lo = np.where(np.isfinite(hi), rest - (hi - total), 0.0)
