@@ -2,6 +2,7 @@
 // joins the windows over it where their gradients stand.
 #pragma once
 
+#include <bit>
 #include <vector>
 
 #include "cpu/memory/line_stream.h"
@@ -23,13 +24,13 @@ struct WindowTerms {
   std::vector<Sum> factor;
   int64_t rows = 0, columns = 0;
   bool has_zero = false;  // is added to +0, too, which makes +0 of -0
+  bool divides = false;   // by factors, rather than multiplies
 
   // The same for all elements: what joins them, and how far planes are apart in the gradients.
-  const bool is_blocked, divides;
+  const bool is_blocked;
   const int64_t step;
 
-  WindowTerms(bool blocked, bool by_division, int64_t planes)
-      : is_blocked(blocked), divides(by_division), step(planes) {}
+  WindowTerms(bool blocked, int64_t planes) : is_blocked(blocked), step(planes) {}
 
   /// Writes the element of n planes.
   void hand_out(int64_t n, T* to) const {
@@ -57,8 +58,7 @@ struct WindowTerms {
     const T* const* const from = kRows ? few : grad.data();
     const Sum* const by = kRows ? factors : factor.data();
     const int64_t height = kRows ? kRows : rows, width = kColumns ? kColumns : columns;
-    for (int64_t i = 0; i < n; i += kStep) {
-      i = std::min(i, n - kStep);
+    const auto write = [&](int64_t i, bool adds_zero) __attribute__((always_inline)) {
       Sums sum{};
       for (int64_t k = 0, c = 0; c < width; ++c) {
         Sums column{};
@@ -68,8 +68,15 @@ struct WindowTerms {
         }
         sum = joined(sum, column, c == 0);
       }
-      store_floats(to + i, has_zero ? sum + Sums{} : sum);
-    }
+      store_floats(to + i, adds_zero ? sum + Sums{} : sum);
+    };
+    // Two loops, each without a question: a vector of one gradient takes two cycles.
+    int64_t i = 0;
+    if (has_zero)
+      for (; i <= n - kStep; i += kStep) write(i, true);
+    else
+      for (; i <= n - kStep; i += kStep) write(i, false);
+    if (i < n) write(n - kStep, has_zero);
   }
 
   /// The same one by one, of planes that are few, or apart in the gradients.
@@ -131,17 +138,21 @@ class AverageSideBySide {
     int64_t offset, counted;
   };
 
+  /// Columns of windows over an element, and how many there would be were there all.
+  struct Column {
+    int64_t first, step, windows, taps;
+  };
+
   struct Scratch {
     int64_t piece = -1, first_window = 0;
-    std::vector<Covers> columns;   // of windows, over each element of the piece
+    std::vector<Column> columns;   // those over each element of the piece
     std::vector<int64_t> counted;  // by columns of windows, from first_window on
     std::vector<WindowRow> rows;
     int64_t taps_above = 0;  // rows of windows over such elements, were there all
     Terms terms;
     LineStream out;
 
-    explicit Scratch(const AverageSideBySide& all)
-        : terms(all.is_blocked_, all.divides_, all.f_.y.batch[1]) {}
+    explicit Scratch(const AverageSideBySide& all) : terms(all.is_blocked_, all.f_.y.batch[1]) {}
   };
 
   /// Divisions take longer than an element of few planes: rows have their pieces in common.
@@ -151,7 +162,11 @@ class AverageSideBySide {
     s.piece = piece;
     s.first_window = reach.first;
     s.columns.clear();
-    for (int64_t i = from; i < to; ++i) s.columns.push_back(covers_of(x_, i));
+    for (int64_t i = from; i < to; ++i) {
+      const Covers c = covers_of(x_, i);
+      const int64_t windows = c.last < c.first ? 0 : (c.last - c.first) / c.step + 1;
+      s.columns.push_back({c.first, c.step, windows, taps_over(x_, i)});
+    }
     s.counted.clear();
     for (int64_t o = reach.first; o <= reach.last; ++o) s.counted.push_back(counted_at(f_, 2, o));
   }
@@ -173,9 +188,8 @@ class AverageSideBySide {
     const int64_t step = plan_.result.space[2], bytes = task.n * int64_t(sizeof(T));
     T* dst = result_ + task.x + task.space(2) * kPixels * step;
     Pace pace;
-    int64_t column = task.space(2) * kPixels;
-    for (const Covers& columns : s.columns) {
-      find_terms(task, column++, columns, s);
+    for (const Column& column : s.columns) {
+      find_terms(task, column, s);
       pace.add(task.n * (1 + int64_t(s.terms.grad.size())));
       if (is_streamed_) {
         s.out.seek(dst);
@@ -187,6 +201,9 @@ class AverageSideBySide {
       dst += step;
     }
   }
+
+  /// Products with it are the quotients, which take three times as long.
+  static bool has_exact_inverse(int64_t taps) { return std::has_single_bit(uint64_t(taps)); }
 
   /// Windows of any place, whether there are such or not, over elements in the phase of one.
   static int64_t taps_over(const PoolAxis& a, int64_t element) {
@@ -200,28 +217,27 @@ class AverageSideBySide {
   /// AverageBlocks, which joins from the last window to the first, rows of them after each other,
   /// and has a 0 where there is no window; else those of RowGather, which divides, and joins
   /// columns in ascending order, the rows of each first.
-  void find_terms(const Task& task, int64_t column, const Covers& columns, Scratch& s) const {
+  void find_terms(const Task& task, const Column& column, Scratch& s) const {
     Terms& t = s.terms;
     t.grad.clear();
     t.factor.clear();
     const auto add = [&](const WindowRow& row, int64_t c) {
-      const Sum divisor = Sum(row.counted * s.counted[size_t(c - s.first_window)]);
+      const int64_t taps = row.counted * s.counted[size_t(c - s.first_window)];
+      t.divides = divides_ && !(is_blocked_ && has_exact_inverse(taps));
       t.grad.push_back(grad_ + task.y + row.offset + c * f_.y.space[2]);
-      t.factor.push_back(divides_ ? divisor : 1 / divisor);
+      t.factor.push_back(t.divides ? Sum(taps) : 1 / Sum(taps));
     };
-    const int64_t width =
-        columns.last < columns.first ? 0 : (columns.last - columns.first) / columns.step + 1;
     if (is_blocked_) {
       for (auto row = s.rows.rbegin(); row != s.rows.rend(); ++row)
-        for (int64_t i = width - 1; i >= 0; --i) add(*row, columns.first + i * columns.step);
+        for (int64_t i = column.windows - 1; i >= 0; --i) add(*row, column.first + i * column.step);
       t.rows = int64_t(t.grad.size());
       t.columns = 1;
-      t.has_zero = t.rows < s.taps_above * taps_over(x_, column);
+      t.has_zero = t.rows < s.taps_above * column.taps;
     } else {
-      for (int64_t i = 0; i < width; ++i)
-        for (const WindowRow& row : s.rows) add(row, columns.first + i * columns.step);
+      for (int64_t i = 0; i < column.windows; ++i)
+        for (const WindowRow& row : s.rows) add(row, column.first + i * column.step);
       t.rows = int64_t(s.rows.size());
-      t.columns = width;
+      t.columns = column.windows;
       t.has_zero = true;
     }
   }
