@@ -43,6 +43,10 @@ def test_rules(a): pass
 ])
 def test_cells(a): pass
 
+@pytest.mark.device("cuda")
+@pytest.mark.cell("x", "u")
+def test_skipped_without_a_gpu(): pass
+
 @pytest.fixture
 def backend(request): return request.param
 """
@@ -64,7 +68,7 @@ def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[pytest.Item]:
     words = ["-q", "--collect-only", "-p", "no:cacheprovider", "-p", "no:xdist", "--noconftest"]
     words += ["--import-mode=importlib"]
     pytest.main([*words, "-c", str(settings), str(file)], plugins=[Keeper()])
-    assert len(found) == 40 + 2 + 3 * 40 + 1 + 7 + 6 + 9
+    assert len(found) == 40 + 2 + 3 * 40 + 1 + 7 + 6 + 9 + 1
     return found
 
 

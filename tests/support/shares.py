@@ -67,7 +67,12 @@ def without_backend(item: pytest.Item) -> tuple[str, str]:
 
 
 def marked(item: pytest.Item) -> set[tuple[Hashable, ...]]:
-    """What of a document the item stands for: rules, rows of peers' bugs, cells of a table."""
+    """What of a document the item stands for: rules, rows of peers' bugs, cells of a table.
+
+    Nothing where it wants a GPU: it is skipped where there is none.
+    """
+    if any("cuda" in m.args for m in item.iter_markers("device")):
+        return set()
     ids = {
         (name, i) for name in ("decision", "bug") for m in item.iter_markers(name) for i in m.args
     }
