@@ -70,7 +70,7 @@ struct WindowTerms {
       }
       store_floats(to + i, adds_zero ? sum + Sums{} : sum);
     };
-    // Two loops, each without a question: a vector of one gradient takes two cycles.
+    // Two loops, neither of which asks again for each vector.
     int64_t i = 0;
     if (has_zero)
       for (; i <= n - kStep; i += kStep) write(i, true);
@@ -202,7 +202,7 @@ class AverageSideBySide {
     }
   }
 
-  /// Products with it are the quotients, which take three times as long.
+  /// Products with it are the quotients, bit for bit, and take less time.
   static bool has_exact_inverse(int64_t taps) { return std::has_single_bit(uint64_t(taps)); }
 
   /// Windows of any place, whether there are such or not, over elements in the phase of one.
