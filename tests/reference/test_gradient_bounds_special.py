@@ -256,6 +256,22 @@ def test_special_data_leave_something_to_claim() -> None:
 
 
 @pytest.mark.parametrize("dtype", harness.FLOATS)
+def test_an_infinite_scale_opens_the_sums_of_its_group_alone(dtype: str) -> None:
+    """w may be summed up, one of them inf * 0, or what the scale multiplies."""
+    x, grad = (np.array(v, dtype) for v in ([[1, 2, 4], [3, 5, 4]], [[1, 0, 3], [2, 0.5, 1]]))
+    scale = np.array([[np.inf], [2]], dtype)
+    more = {"axes": 1, "epsilon": 1e-5}
+    mean, variance = (np.full((2, 1), v, "f4") for v in (3, 2))
+    sums = bounds.expected("normalize_grad_sums", x, grad, mean, variance, scale, None, **more)
+    for k in range(2):
+        assert list(np.isposinf(sums.bounds[k]).ravel()) == [True, False]
+    for uses in ({"use_mean": False}, {"use_variance": False}, {}):
+        dx = bounds.expected(MVN_GRAD, x, grad, scale, None, **more, **uses)
+        open_ones = [[True, False, True], [False] * 3]  # 0 times infinity is NaN in any case
+        assert np.isposinf(dx.bounds[0]).tolist() == open_ones
+
+
+@pytest.mark.parametrize("dtype", harness.FLOATS)
 def test_other_special_data(dtype: str) -> None:
     """Lp pooling, padding, statistics and merges."""
     for seed in range(12):

@@ -30,7 +30,7 @@ Axes = tuple[int, ...]
 class Errors:
     """The sizes of z, h and w, 0 where not finite, and their errors Ez, Eh and Ew; inf: no claim.
 
-    form is the compute type's format.
+    is_factor_infinite tells the scale that makes w of h; form is the compute type's format.
     """
 
     z: F64
@@ -39,6 +39,7 @@ class Errors:
     of_z: F64
     of_h: F64
     of_w: F64
+    is_factor_infinite: NDArray[np.bool_]
     form: FloatFormat
 
 
@@ -69,12 +70,15 @@ def errors_of(
         of_h = of_h + form.tiny
     of_h = unless_overflow(of_h, _finite(back.h.hi), form)
     of_w, w = of_h, _finite(back.w.hi)
+    is_infinite = np.zeros((), np.bool_)
     if scale is not None:
         factor = np.abs(scale.astype(np.float64))
+        is_infinite = np.isposinf(factor)
         of_w = np.where(np.isposinf(of_h), np.inf, factor * of_h) + form.roundoff * w + form.tiny
         of_w = unless_overflow(of_w, np.where(np.isfinite(back.h.hi), np.abs(back.w.hi), w), form)
     of_z = np.where(is_free, np.inf, of_z)
-    return Errors(_finite(stages.normal.hi), _finite(back.h.hi), w, of_z, of_h, of_w, form)
+    h = _finite(back.h.hi)
+    return Errors(_finite(stages.normal.hi), h, w, of_z, of_h, of_w, is_infinite, form)
 
 
 def _finite(values: F64) -> F64:
@@ -92,13 +96,15 @@ def sum_errors(e: Errors, over: Axes, n: Any) -> tuple[F64, F64]:
     """N*EA = sum(Ew) + c*u*sum|w| and N*EB = sum(Ew*|z| + |w|*Ez + 2u*|w*z|) + (c + 1)*u*sum|w*z|.
 
     c is the chain of n terms. Where a kink allows both slopes, Ew is no small part of w, and z is
-    multiplied with it as it was computed: Ew*(|z| + Ez).
+    multiplied with it as it was computed: Ew*(|z| + Ez). An infinite scale makes no claim: it
+    multiplies each h, 0 among them, or once the sum of those that share it.
     """
     u, c = e.form.roundoff, chain(n)
+    of_w = np.where(e.is_factor_infinite, np.inf, e.of_w)
     total = sum_over(e.w, over)
-    first = unless_overflow(sum_over(e.of_w, over) + c * u * total, total, e.form)
+    first = unless_overflow(sum_over(of_w, over) + c * u * total, total, e.form)
     product = e.w * e.z
-    each = _times(e.of_w, e.z + e.of_z) + _times(e.w, e.of_z) + 2 * u * product
+    each = _times(of_w, e.z + e.of_z) + _times(e.w, e.of_z) + 2 * u * product
     each = each + np.where(product > 0, e.form.tiny, 0.0)
     total = sum_over(product, over)
     second = sum_over(each, over) + (c + 1) * u * total
