@@ -29,6 +29,8 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     ),
     "no overlap": ((2, 3, 130, 170), {"window_size": 2, "strides": 2}),
     "gaps": ((2, 3, 131, 173), {"window_size": (2, 1), "strides": (3, 4)}),
+    "wide gaps": ((2, 3, 41, 57), {"window_size": (3, 2), "strides": (9, 11), "dilations": (2, 5),
+                                   "start_padding": (3, 7), "end_padding": (1, 4)}),
     "dilated": (
         (1, 3, 150, 140),
         {"window_size": 3, "strides": 2, "dilations": (3, 2), "start_padding": 4},

@@ -107,28 +107,33 @@ class AverageSideBySide {
   using Sum = Acc<T>;
   using Terms = WindowTerms<T>;
   static constexpr int64_t kMostLanes = LineStream::kShort / int64_t(sizeof(T));
+  static constexpr int64_t kMostJoined = tuning::memory::kRoomBytes / int64_t(sizeof(T));
+  static constexpr int64_t kMostRows = tuning::pool_grad::kRowsAlike;
   static constexpr int64_t kPixels = tuning::pool_grad::kPixels;
 
  public:
   AverageSideBySide(const PoolGradPlan& plan, const void* grad, void* result)
       : plan_(plan),
         f_(plan.forward),
+        y_(f_.axis[1]),
         x_(f_.axis[2]),
         grad_(static_cast<const T*>(grad)),
         result_(static_cast<T*>(result)),
         is_blocked_(BlockShape::fits(plan)),
         divides_(!is_blocked_ || BlockShape::taps_of_phase(f_) == 1),
         is_streamed_(is_streamed(f_.batch[0] * f_.batch[1] * f_.axis[0].in * f_.axis[1].in * x_.in *
-                                 int64_t(sizeof(T)))) {}
+                                 int64_t(sizeof(T)))),
+        is_apart_(is_streamed_ && is_apart(x_)),
+        rows_(is_apart_ && is_apart(y_) ? std::min(y_.stride, kMostRows) : 1) {}
 
   void run() const {
     TaskSpace space = plane_tasks(plan_, true, kMostLanes);
-    for (int i = 0; i < 2; ++i)
-      space.dim[kSpaceDim + i] = {f_.axis[i].in, plan_.result.space[i], 0, 0, 0};
+    space.dim[kSpaceDim] = {f_.axis[0].in, plan_.result.space[0], 0, 0, 0};
+    space.dim[kSpaceDim + 1].size = (y_.in + lead() + rows_ - 1) / rows_;
     space.dim[kSpaceDim + 2].size = (x_.in + kPixels - 1) / kPixels;
     parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       Scratch s(*this);
-      for_tasks(space, begin, end, [&](const Task& task, int64_t) { row(task, s); });
+      for_tasks(space, begin, end, [&](const Task& task, int64_t) { rows(task, s); });
     });
   }
 
@@ -138,21 +143,26 @@ class AverageSideBySide {
     int64_t offset, counted;
   };
 
-  /// Columns of windows over an element, and how many there would be were there all.
-  struct Column {
-    int64_t first, step, windows, taps;
+  /// Elements that follow each other along an axis under the same windows, and how many of these
+  /// there would be were there all.
+  struct Run {
+    int64_t first, step, windows, taps, elements;
   };
 
   struct Scratch {
     int64_t piece = -1, first_window = 0;
-    std::vector<Column> columns;   // those over each element of the piece
+    std::vector<Run> columns;      // all of the piece
     std::vector<int64_t> counted;  // by columns of windows, from first_window on
     std::vector<WindowRow> rows;
     int64_t taps_above = 0;  // rows of windows over such elements, were there all
     Terms terms;
+    std::vector<T> joined;  // elements of a batch
+    Pace pace;
     LineStream out;
 
-    explicit Scratch(const AverageSideBySide& all) : terms(all.is_blocked_, all.f_.y.batch[1]) {}
+    explicit Scratch(const AverageSideBySide& all) : terms(all.is_blocked_, all.f_.y.batch[1]) {
+      if (all.is_apart_) joined.resize(kMostJoined);
+    }
   };
 
   /// Divisions take longer than an element of few planes: rows have their pieces in common.
@@ -162,45 +172,101 @@ class AverageSideBySide {
     s.piece = piece;
     s.first_window = reach.first;
     s.columns.clear();
-    for (int64_t i = from; i < to; ++i) {
-      const Covers c = covers_of(x_, i);
-      const int64_t windows = c.last < c.first ? 0 : (c.last - c.first) / c.step + 1;
-      s.columns.push_back({c.first, c.step, windows, taps_over(x_, i)});
-    }
+    for (int64_t i = from; i < to; i += s.columns.back().elements)
+      s.columns.push_back(run_from(x_, i, to));
     s.counted.clear();
     for (int64_t o = reach.first; o <= reach.last; ++o) s.counted.push_back(counted_at(f_, 2, o));
   }
 
-  void find_rows(const Task& task, Scratch& s) const {
+  static Run run_from(const PoolAxis& a, int64_t element, int64_t end) {
+    const auto at = [&](int64_t i) -> Run {
+      const Covers c = covers_of(a, i);
+      const int64_t windows = c.last < c.first ? 0 : (c.last - c.first) / c.step + 1;
+      return {c.first, c.step, windows, taps_over(a, i), 1};
+    };
+    const auto are_alike = [](const Run& a, const Run& b) {
+      return a.first == b.first && a.step == b.step && a.windows == b.windows && a.taps == b.taps;
+    };
+    Run run = at(element);
+    while (element + run.elements < end && are_alike(run, at(element + run.elements)))
+      ++run.elements;
+    return run;
+  }
+
+  void find_rows(const Task& task, const Run& rows, Scratch& s) const {
     s.rows.clear();
-    s.taps_above = taps_over(f_.axis[0], task.space(0)) * taps_over(f_.axis[1], task.space(1));
+    s.taps_above = taps_over(f_.axis[0], task.space(0)) * rows.taps;
     const Covers above = covers_of(f_.axis[0], task.space(0));
-    const Covers rows = covers_of(f_.axis[1], task.space(1));
     for (int64_t a = above.first; a <= above.last; a += above.step)
-      for (int64_t b = rows.first; b <= rows.last; b += rows.step)
+      for (int64_t i = 0, b = rows.first; i < rows.windows; ++i, b += rows.step)
         s.rows.push_back(
             {a * f_.y.space[0] + b * f_.y.space[1], counted_at(f_, 0, a) * counted_at(f_, 1, b)});
   }
 
-  void row(const Task& task, Scratch& s) const {
+  /// Elements before the first of a window, with which rows of tasks begin.
+  int64_t lead() const { return y_.start % rows_; }
+
+  void rows(const Task& task, Scratch& s) const {
     if (task.space(2) != s.piece) prepare(task.space(2), s);
-    find_rows(task, s);
-    const int64_t step = plan_.result.space[2], bytes = task.n * int64_t(sizeof(T));
-    T* dst = result_ + task.x + task.space(2) * kPixels * step;
-    Pace pace;
-    for (const Column& column : s.columns) {
-      find_terms(task, column, s);
-      pace.add(task.n * (1 + int64_t(s.terms.grad.size())));
-      if (is_streamed_) {
-        s.out.seek(dst);
-        s.terms.hand_out(task.n, reinterpret_cast<T*>(s.out.reserve()));
-        s.out.commit(bytes);
-      } else {
-        s.terms.hand_out(task.n, dst);
-      }
-      dst += step;
+    const int64_t begin = task.space(1) * rows_ - lead(), end = std::min(begin + rows_, y_.in);
+    T* const dst = result_ + task.x + task.space(2) * kPixels * plan_.result.space[2];
+    for (int64_t i = std::max<int64_t>(begin, 0); i < end;) {
+      const Run run = run_from(y_, i, end);
+      find_rows(task, run, s);
+      if (is_apart_)
+        write_alike(task, run, dst + i * plan_.result.space[1], s);
+      else
+        write_row(task, dst + i * plan_.result.space[1], s);
+      i += run.elements;
     }
   }
+
+  void write_row(const Task& task, T* dst, Scratch& s) const {
+    const int64_t step = plan_.result.space[2], bytes = task.n * int64_t(sizeof(T));
+    for (const Run& column : s.columns) {
+      find_terms(task, column, s);
+      for (int64_t i = 0; i < column.elements; ++i, dst += step) {
+        if (is_streamed_) {
+          s.out.seek(dst);
+          s.terms.hand_out(task.n, reinterpret_cast<T*>(s.out.reserve()));
+          s.out.commit(bytes);
+        } else if (i == 0) {
+          s.terms.hand_out(task.n, dst);
+        } else {
+          copy_bytes(dst, dst - step, bytes);
+        }
+      }
+    }
+  }
+
+  /// Rows whose elements have the same windows are joined once, in batches: vectors that were
+  /// stored a moment ago cannot be loaded at once by lines of the result.
+  void write_alike(const Task& task, const Run& rows, T* dst, Scratch& s) const {
+    const Run *column = s.columns.data(), *const end = column + s.columns.size();
+    while (column < end) {
+      const Run* const first = column;
+      int64_t elements = 0;
+      for (int64_t n = 0; column < end && n + task.n <= kMostJoined; n += task.n, ++column) {
+        find_terms(task, *column, s);
+        s.terms.hand_out(task.n, s.joined.data() + n);
+        elements += column->elements;
+      }
+      for (int64_t i = 0; i < rows.elements; ++i)
+        stream(first, column, task.n, dst + i * plan_.result.space[1], s);
+      dst += elements * plan_.result.space[2];
+    }
+  }
+
+  void stream(const Run* column, const Run* end, int64_t n, T* dst, Scratch& s) const {
+    for (const T* joined = s.joined.data(); column < end; ++column, joined += n)
+      for (int64_t i = 0; i < column->elements; ++i, dst += plan_.result.space[2]) {
+        s.out.seek(dst);
+        s.out.copy(joined, n * int64_t(sizeof(T)));
+      }
+  }
+
+  /// Whether no element has two windows along an axis.
+  static bool is_apart(const PoolAxis& a) { return a.stride > (a.window - 1) * a.dilation; }
 
   /// Products with it are the quotients, bit for bit, and take less time.
   static bool has_exact_inverse(int64_t taps) { return std::has_single_bit(uint64_t(taps)); }
@@ -217,10 +283,11 @@ class AverageSideBySide {
   /// AverageBlocks, which joins from the last window to the first, rows of them after each other,
   /// and has a 0 where there is no window; else those of RowGather, which divides, and joins
   /// columns in ascending order, the rows of each first.
-  void find_terms(const Task& task, const Column& column, Scratch& s) const {
+  void find_terms(const Task& task, const Run& column, Scratch& s) const {
     Terms& t = s.terms;
     t.grad.clear();
     t.factor.clear();
+    s.pace.add(task.n * (column.elements + column.windows * int64_t(s.rows.size())));
     const auto add = [&](const WindowRow& row, int64_t c) {
       const int64_t taps = row.counted * s.counted[size_t(c - s.first_window)];
       t.divides = divides_ && !(is_blocked_ && has_exact_inverse(taps));
@@ -244,10 +311,12 @@ class AverageSideBySide {
 
   const PoolGradPlan& plan_;
   const PoolPlan& f_;
-  const PoolAxis& x_;
+  const PoolAxis &y_, &x_;
   const T* const grad_;
   T* const result_;
   const bool is_blocked_, divides_, is_streamed_;
+  const bool is_apart_;  // streamed, and no element of a row has two columns of windows
+  const int64_t rows_;   // of a task
 };
 
 }  // namespace
