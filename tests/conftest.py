@@ -33,6 +33,7 @@ MARKERS = (
     "cell(row, *columns): the cells of the README's table of libraries that the test backs",
     "core: runs again on every instruction set and in every build of the CUDA kernels' interpreter",
     "device(*names): runs on the back ends that have CUDA kernels, simt and cuda, or on these",
+    "long: takes many seconds; one share of the suite has it",
     "small: runs on every back end; what is too large for the kernels' interpreter stays behind",
     "whole: every share of the suite has all its variants",
 )

@@ -74,6 +74,7 @@ def test_every_allocation_of_a_call_fails_in_turn(tmp_path: Path) -> None:
     assert child_says(SCRIPT, str(hook), LD_PRELOAD=str(hook)) == "ok"
 
 
+@pytest.mark.long
 @pytest.mark.bug("RUN-08")
 def test_every_allocation_of_python_fails_in_turn() -> None:
     """The campaign's: of calls, of lowering, compiling and calling, and of results to import."""

@@ -319,6 +319,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, 
     return done.stdout, json.loads(path.read_text())
 
 
+@pytest.mark.long
 def test_a_small_run(small_run: tuple[str, dict[str, Any]]) -> None:
     text, run = small_run
     measured = [(row["number"], row["threads"]) for row in run["rows"]]
@@ -334,6 +335,7 @@ def test_a_small_run(small_run: tuple[str, dict[str, Any]]) -> None:
     assert run["rows"][0]["best_peer"] in run["rows"][0]["contenders"]
 
 
+@pytest.mark.long
 def test_a_small_mixed_run(tmp_path: Path) -> None:
     """Calls after a sleep, alone, and how they compare; on buffers that take turns."""
     path = tmp_path / "mixed.json"

@@ -172,6 +172,7 @@ def test_the_parts_of_a_round(together: float | None, computing: float) -> None:
     assert floors._parts(seconds) == pytest.approx(want)
 
 
+@pytest.mark.long
 def test_a_small_table(tmp_path: Path) -> None:
     run, chosen = tmp_path / "run.json", "39 *1280x8x8*float16 C"
     short = ["--only", chosen, "--visits", "1", "--rounds", "1", "--seconds", "0"]

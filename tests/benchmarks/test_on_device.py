@@ -82,6 +82,7 @@ def rows_of(path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_cudml_beside_its_peers(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     words = ["--backend", "cuda", "--peers", "PyTorch,CuPy", "--rounds", "2", "--seconds", "0.1"]
@@ -94,6 +95,7 @@ def test_cudml_beside_its_peers(tmp_path: Path) -> None:
         assert row["predicted"]["ms"] > 0
 
 
+@pytest.mark.long
 def test_the_regret_of_every_choice(tmp_path: Path) -> None:
     """Each kernel that takes a problem runs under its own name; the goals stand in the summary."""
     path = tmp_path / "run.json"
@@ -106,6 +108,7 @@ def test_the_regret_of_every_choice(tmp_path: Path) -> None:
     assert "mean (1.03)" in done.stdout and "worst (1.15)" in done.stdout
 
 
+@pytest.mark.long
 def test_the_step_of_the_validation(tmp_path: Path) -> None:
     path = tmp_path / "regret.json"
     done = run("validate_gpu/regret.py", CUDML_STEP_JSON=str(path))

@@ -229,6 +229,7 @@ def run(script: str, *words: str, **variables: str) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.long
 def test_a_small_run(tmp_path: Path) -> None:
     """Each path of the table has run under its own name, says the library's log."""
     path, only = tmp_path / "run.json", "38*8x8192,33"

@@ -199,6 +199,7 @@ sys.exit(run.main())
 """
 
 
+@pytest.mark.long
 def test_validation_continues_past_failed_steps(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", VALIDATION, str(BENCHMARKS / "validate_gpu"), str(tmp_path)],

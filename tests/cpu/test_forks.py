@@ -133,6 +133,7 @@ print('ok')
 )
 
 
+@pytest.mark.long
 @pytest.mark.bug("RUN-09")
 @pytest.mark.parametrize("threads", ["auto", "own"])
 def test_beside_an_openmp_runtime(threads: str) -> None:

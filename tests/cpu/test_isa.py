@@ -83,6 +83,7 @@ def run_core_tests(level: str, stream_bytes: int) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.long
 @x86
 @pytest.mark.parametrize("level", LEVELS)
 def test_core_tests_on_every_instruction_set(level: str) -> None:
@@ -201,6 +202,7 @@ def weak_functions(level: str) -> set[str]:
     return names
 
 
+@pytest.mark.long
 @x86
 def test_levels_share_no_weak_function() -> None:
     """A function that two levels both emit would run one's instructions in the other's place."""

@@ -118,6 +118,7 @@ thread.join()
 """
 
 
+@pytest.mark.long
 @pytest.mark.bug("RUN-17")
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_path_on_a_small_stack(level: str) -> None:

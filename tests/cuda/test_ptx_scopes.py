@@ -121,6 +121,7 @@ __global__ void sum_kernel(const float* x, float* y, int n) {
 """
 
 
+@pytest.mark.long
 def test_the_object_holds_the_shorter_text(tmp_path: Path) -> None:
     """The text for GPUs to come is replaced, the machine code beside it is not."""
     toolkit = cuda_toolkit.find()

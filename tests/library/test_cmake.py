@@ -35,6 +35,7 @@ def configure(source: Path, build: Path, *words: str) -> None:
     bare("cmake", "-S", source, "-B", build, "-Wno-dev", "-Werror=dev", *words)
 
 
+@pytest.mark.long
 def test_the_examples_run_on_the_package(tmp_path: Path) -> None:
     """Found by its prefix; Python takes no part in building or running them."""
     library()

@@ -97,6 +97,7 @@ def test_every_refusal(tmp_path: Path) -> None:
     check(run([str(built(SOURCE, tmp_path))]).stdout)
 
 
+@pytest.mark.long
 def test_every_refusal_under_sanitizers(tmp_path: Path) -> None:
     """All that reads descriptors, with bounds and undefined behaviour watched; the loops are the
     product's."""

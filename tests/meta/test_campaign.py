@@ -54,6 +54,7 @@ print(worker.judged(p, bench))
 """
 
 
+@pytest.mark.long
 @pytest.mark.bug("MEM-08")
 @pytest.mark.parametrize("level", LEVELS)
 def test_random_calls_beside_protected_pages(level: str) -> None:

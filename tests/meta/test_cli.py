@@ -156,6 +156,7 @@ def test_info_where_cuda_is_built_in(
     assert ("GPU Z" in page and "80 GiB" in page) if devices else "no GPU: no driver" in page
 
 
+@pytest.mark.long
 def test_selfcheck_quick_passes() -> None:
     done = command("selfcheck", "--quick")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -174,6 +175,7 @@ def test_selfcheck_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["cases"] == 1 and row["mismatches"] == []
 
 
+@pytest.mark.long
 def test_selfcheck_finds_a_planted_mismatch(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,6 +234,7 @@ def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
         assert ("padding" in stream.getvalue()) is is_shown
 
 
+@pytest.mark.long
 @needs_matplotlib
 def test_demo_on_the_photograph_that_is_there(tmp_path: Path) -> None:
     target = tmp_path / "cudml-demo.png"

@@ -29,6 +29,9 @@ for i in range(40):
 
 def test_one(): pass
 
+for i in range(10):
+    exec(f"@pytest.mark.long\ndef test_long_{i}(): pass")
+
 @pytest.mark.whole
 @pytest.mark.parametrize("a", range(7))
 def test_whole(a): pass
@@ -68,7 +71,7 @@ def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[pytest.Item]:
     words = ["-q", "--collect-only", "-p", "no:cacheprovider", "-p", "no:xdist", "--noconftest"]
     words += ["--import-mode=importlib"]
     pytest.main([*words, "-c", str(settings), str(file)], plugins=[Keeper()])
-    assert len(found) == 40 + 2 + 3 * 40 + 1 + 7 + 6 + 9 + 1
+    assert len(found) == 40 + 2 + 3 * 40 + 1 + 10 + 7 + 6 + 9 + 1
     return found
 
 
@@ -88,7 +91,9 @@ def test_shares_are_all_of_it(items: list[pytest.Item]) -> None:
 def test_each_share_has_something_of_each_test(items: list[pytest.Item]) -> None:
     for k in (1, 2, 3, 4, 5):
         part = names(shares.chosen(items, shares.Share(k, 5)))
-        assert {n.partition("[")[0] for n in part} == {n.partition("[")[0] for n in names(items)}
+        tests = {n.partition("[")[0] for n in names(items) if not n.startswith("test_long")}
+        assert {n.partition("[")[0] for n in part if not n.startswith("test_long")} == tests
+        assert sum(name.startswith("test_long") for name in part) == 2
         assert sum(name.startswith("test_whole") for name in part) == 7
         assert sum(name.startswith("test_rules") for name in part) == 6, "each holds a rule alone"
         assert sum(name.startswith("test_cells") for name in part) == 9, "and each a cell"
@@ -142,11 +147,11 @@ pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=
 @pytest.mark.parametrize(
     ("words", "want"),
     [
-        (["tests"], "1/3"),
-        ([], "1/3"),
+        (["tests"], "1/5"),
+        ([], "1/5"),
         (["tests/pad"], "1/1"),
         (["-k", "pool"], "1/1"),
-        (["-x", "--ignore=tests/pad"], "1/3"),
+        (["-x", "--ignore=tests/pad"], "1/5"),
         (["tests", "--share", "2/5"], "2/5"),
         (["tests/pad", "--share", "3/3"], "3/3"),
     ],

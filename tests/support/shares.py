@@ -1,9 +1,10 @@
 """Which variants of each test a run takes: all, or a share of them.
 
 A test that runs for many types, layouts or lengths has hundreds of variants. A run of the whole
-suite takes a third of them, spread over all parameters; `--share K/N` names the share, and
+suite takes a fifth of them, spread over all parameters; `--share K/N` names the share, and
 `--share 1/1` takes everything, as a selection of files or tests does by itself. Whatever the share,
-each test has a variant in it, and so has each rule of docs/semantics.md.
+each test has a variant in it, but those that take long, which are dealt out like variants of one,
+and so has each rule of docs/semantics.md.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Share:
         return list(things[first :: self.count]) or list(things[first % len(things) :][:1])
 
 
-USUAL = Share(1, 3)
+USUAL = Share(1, 5)
 ALL = Share(1, 1)
 
 
@@ -80,6 +81,12 @@ def marked(item: pytest.Item) -> set[tuple[Hashable, ...]]:
     return ids | {("cell", row, column) for row, *columns in rows for column in columns}
 
 
+def _dealt(item: pytest.Item) -> tuple[str, str]:
+    """What shares deal out, and which of it the item is."""
+    test, variant = without_backend(item)
+    return ("", f"{test}[{variant}]") if item.get_closest_marker("long") else (test, variant)
+
+
 def _mixed(test: str) -> bytes:
     """A place among a test's variants that follows no parameter's order, nor another test's."""
     return hashlib.sha256(test.encode()).digest()
@@ -91,7 +98,7 @@ def chosen(items: list[pytest.Item], share: Share) -> list[pytest.Item]:
         return items
     variants: dict[str, set[str]] = defaultdict(set)
     for item in items:
-        name, variant = without_backend(item)
+        name, variant = _dealt(item)
         variants[name].add(variant)
     taken = {
         (name, variant)
@@ -100,7 +107,7 @@ def chosen(items: list[pytest.Item], share: Share) -> list[pytest.Item]:
     }
     kept, held = set(), set()
     for item in items:
-        if without_backend(item) in taken or item.get_closest_marker("whole"):
+        if _dealt(item) in taken or item.get_closest_marker("whole"):
             kept.add(item)
             held |= marked(item)
     for item in items:

@@ -46,6 +46,7 @@ class Network(torch.nn.Module):
         return torch.relu(y) + 1, indices, z, stored, dx, dscale
 
 
+@pytest.mark.long
 def test_a_package_gives_the_same_bits(tmp_path: Path) -> None:
     """For other batches and heights than it was made with."""
     dims = {0: torch.export.Dim("n", min=1, max=64), 2: torch.export.Dim("h", min=5, max=64)}

@@ -18,6 +18,7 @@ def compiled(function: object) -> object:
     return torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=True)
 
 
+@pytest.mark.long
 def test_every_function_in_one_graph() -> None:
     weight = torch.rand(6, dtype=torch.float64)
 
