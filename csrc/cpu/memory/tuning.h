@@ -147,8 +147,8 @@ constexpr int64_t kRowAheadBytes = 8192;  // from what rows are joined of to wha
 /// Of averages by twos, vectors until rows repeat where vectors begin, whose lanes are kept, and
 /// vectors of a task.
 constexpr int64_t kMostPeriod = 128, kPairVectors = 1024;
-constexpr int64_t kRowsAlike = 8;  // of a task at most, which are joined once where windows are apart
-constexpr int64_t kPixels = 256;  // of a task, of planes side by side: divisors are found for each
+constexpr int64_t kRowsAlike = 8;  // of a task at most, joined once where windows are apart
+constexpr int64_t kPixels = 256;   // of a task, of planes side by side: divisors are found for each
 /// Elements of all phases in a block: what is made of them stays in the second-level cache. Whole
 /// rows are worth it where there is room for a few slices and rows, which windows reach out of.
 constexpr int64_t kBlockElements = 8192, kFewestSlices = 2, kFewestRows = 8;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <memory>
 #include <vector>
 
 #include "cpu/memory/line_stream.h"
@@ -156,13 +157,13 @@ class AverageSideBySide {
     std::vector<WindowRow> rows;
     int64_t taps_above = 0;  // rows of windows over such elements, were there all
     Terms terms;
-    std::vector<T> joined;  // elements of a batch
+    const std::unique_ptr<T[]> joined;  // elements of a batch
     Pace pace;
     LineStream out;
 
-    explicit Scratch(const AverageSideBySide& all) : terms(all.is_blocked_, all.f_.y.batch[1]) {
-      if (all.is_apart_) joined.resize(kMostJoined);
-    }
+    explicit Scratch(const AverageSideBySide& all)
+        : terms(all.is_blocked_, all.f_.y.batch[1]),
+          joined(all.is_apart_ ? new T[size_t(kMostJoined)] : nullptr) {}
   };
 
   /// Divisions take longer than an element of few planes: rows have their pieces in common.
@@ -248,7 +249,7 @@ class AverageSideBySide {
       int64_t elements = 0;
       for (int64_t n = 0; column < end && n + task.n <= kMostJoined; n += task.n, ++column) {
         find_terms(task, *column, s);
-        s.terms.hand_out(task.n, s.joined.data() + n);
+        s.terms.hand_out(task.n, s.joined.get() + n);
         elements += column->elements;
       }
       for (int64_t i = 0; i < rows.elements; ++i)
@@ -258,7 +259,7 @@ class AverageSideBySide {
   }
 
   void stream(const Run* column, const Run* end, int64_t n, T* dst, Scratch& s) const {
-    for (const T* joined = s.joined.data(); column < end; ++column, joined += n)
+    for (const T* joined = s.joined.get(); column < end; ++column, joined += n)
       for (int64_t i = 0; i < column->elements; ++i, dst += plan_.result.space[2]) {
         s.out.seek(dst);
         s.out.copy(joined, n * int64_t(sizeof(T)));
