@@ -146,6 +146,14 @@ def test_an_ended_call_leaves_nothing_behind(name: str) -> None:
     assert not left_behind(lambda: end(call, out), [*arrays_in(call), out], 3)
 
 
+def test_memory_that_grows_with_every_call_is_seen() -> None:
+    """And memory that Python takes once is not."""
+    kept = [bytearray(400_000)]
+    assert left_behind(lambda: kept.append(bytearray(40_000)), [], 3)
+    once = iter([kept.clear, lambda: kept.append(bytearray(400_000))])
+    assert not left_behind(lambda: next(once, lambda: None)(), [], 3)
+
+
 @pytest.mark.bug("RUN-16")
 def test_an_ended_copy() -> None:
     """What D-TEN-7 copies may be large: a call ends while it copies, before it writes anything."""
