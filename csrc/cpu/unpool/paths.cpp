@@ -26,7 +26,7 @@ void run(const UnpoolPlan& plan, const Arrays& a) {
 
 constexpr Path<UnpoolPlan> kPaths[] = {
     {"unpool/side_by_side",
-     {{"8 planes or more lie side by side, their elements equally far apart", has_neighbours}},
+     {{"planes lie side by side, their elements equally far apart", has_neighbours}},
      run<UnpoolSideBySide>},
     {"unpool/planes",
      {{"planes of the result are packed", has_planes},

@@ -11,14 +11,14 @@ template <class T, class Index>
 class UnpoolSideBySide : UnpoolByPlanes<T, Index> {
   using Base = UnpoolByPlanes<T, Index>;
   using Base::plan_, Base::x_, Base::indices_, Base::y_;
-  static constexpr int64_t kMostLanes = tuning::unpool::kMostLanes;
+  static constexpr int64_t kMostLanes = tuning::unpool::kMostLanes, kFewestLanes = 2;
 
  public:
   using Base::Base;
 
   static bool fits(const UnpoolPlan& plan) {
     const UnpoolBatch& lanes = plan.batch[1];
-    return lanes.size >= 8 && lanes.x == 1 && lanes.indices == 1 && lanes.y == 1 &&
+    return lanes.size >= kFewestLanes && lanes.x == 1 && lanes.indices == 1 && lanes.y == 1 &&
            plan.target[0].size == 1 && plan.target[1].size == 1;
   }
 
@@ -36,8 +36,7 @@ class UnpoolSideBySide : UnpoolByPlanes<T, Index> {
   bool unpool(const Task& task) const {
     T* const y = y_ + task.y;
     Pace pace;
-    for (int64_t t = 0; t < plan_.target[2].size; ++t, pace.add(task.n))
-      std::memset(y + t * plan_.target[2].y, 0, size_t(task.n) * sizeof(T));
+    clear(task, y, pace);
     const UnpoolSource* const s = plan_.source;
     bool is_any_astray = false;
     for (int64_t a = 0; a < s[0].size; ++a)
@@ -47,6 +46,15 @@ class UnpoolSideBySide : UnpoolByPlanes<T, Index> {
               task, x_ + task.x + a * s[0].x + b * s[1].x + c * s[2].x,
               indices_ + task.indices + a * s[0].indices + b * s[1].indices + c * s[2].indices, y);
     return is_any_astray;
+  }
+
+  /// Zeros in all of a task's lanes, at once where these are all that stands there.
+  void clear(const Task& task, T* y, Pace& pace) const {
+    const UnpoolTarget& along = plan_.target[2];
+    const bool is_packed = along.y == task.n;
+    const int64_t n = is_packed ? along.size * task.n : task.n;
+    for (int64_t t = 0; t < (is_packed ? 1 : along.size); ++t, pace.add(n))
+      std::memset(y + t * along.y, 0, size_t(n) * sizeof(T));
   }
 
   bool scatter(const Task& task, const T* x, const Index* from, T* y) const {
