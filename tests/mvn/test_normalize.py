@@ -218,6 +218,9 @@ RUNS: dict[str, tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]] = {
     "rows": ((9, 1100), ((0,), (0,), (1,), (1,))),
     "one scale": ((9, 5000), ((0,), (0,), (1,), ())),
     "planes": ((3, 4, 9, 7), ((1,), (1,), (1,), (1,))),
+    "short planes": ((2, 600, 7, 7), ((1,), (1,), (1,), (1,))),
+    "the shortest planes": ((2, 259, 16), ((0, 1), (1,), (), (1,))),
+    "planes of one element more than vectors": ((3, 130, 65), ((1,), (), (1,), (0, 1))),
     "planes apart": ((3, 4, 9, 7), ((1,), (0, 1), (), (2, 3))),
     "one run": ((70_001,), ((), (), (), ())),
 }
@@ -233,11 +236,12 @@ def test_every_path_has_the_same_bits(
     """As the plain path: elements do not know each other, so their bits depend on values alone."""
     shape, sizes = RUNS[name]
     groups = [tuple(n if d in over else 1 for d, n in enumerate(shape)) for over in sizes]
-    mean, variance = data(groups[0], "float64", 1), np.abs(data(groups[1], "float64", 2))
-    kinds = ("float64" if dtype == "float64" else "float32", dtype)
+    variance = np.abs(data(groups[1], "float64", 2))
+    kinds = (("float64" if dtype == "float64" else "float32", "float32"), (dtype, "float64"))
     paths = [path.name for path in cudml.kernels("normalize", device="cpu")]
     x = data(shape, dtype, 5)
-    for activation, kind in itertools.product((None, "relu", "swish"), kinds):
+    for activation, (kind, exact) in itertools.product((None, "relu", "swish"), kinds):
+        mean = data(groups[0], exact, 1)
         scale, bias = data(groups[2], kind, 3), data(groups[3], dtype, 4)
         results = []
         for path in reversed(paths):

@@ -51,7 +51,8 @@ class Columns {
         outer_rank_(plan.rank - (rows_.size > 1 ? 2 : 1)),
         period_(inner_.size),
         width_(inner_.size),
-        end_(rows_.size * inner_.size) {
+        end_(rows_.size * inner_.size),
+        has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64) {
     is_joined_ = period_ < kColumnsAtOnce && follow_each_other(rows_, period_);
     if (is_joined_) join_rows();
     blocks_ = is_joined_ ? 1 : (width_ + kColumnsAtOnce - 1) / kColumnsAtOnce;
@@ -119,7 +120,13 @@ class Columns {
                   end = whole <= width ? whole : std::min(whole, width + head(y + width));
     const GivenPositions<A> from = {f.pivot + begin, f.delta + begin, f.factor + begin,
                                     f.scale + begin, f.bias + begin};
-    apply_given(plan_.activation, y + begin, x + begin, end - begin, from, is_streamed_);
+    const T* const ahead = is_joined_ ? nullptr : x + begin + rows_.stride[Plan::kX];
+    const Flow<T> flow{is_streamed_, ahead};
+    if constexpr (std::is_same_v<A, float>)
+      if (!has_delta_)
+        return apply_given(plan_.activation, y + begin, x + begin, end - begin,
+                           GivenNearPositions(from), flow);
+    apply_given(plan_.activation, y + begin, x + begin, end - begin, from, flow);
   }
 
   int64_t head(const T* y) const {
@@ -160,7 +167,7 @@ class Columns {
   int outer_rank_;
   int64_t period_, width_;  // columns after which statistics repeat; of a row
   int64_t end_;             // elements of all rows
-  bool is_joined_, is_streamed_;
+  bool has_delta_, is_joined_, is_streamed_;
   int64_t blocks_, turn_, turns_;  // of columns; rows of a task; tasks of a block
 };
 

@@ -47,6 +47,20 @@ struct GivenPositions {
   }
 };
 
+/// The same where floats hold the means exactly: a difference less 0 is the difference.
+struct GivenNearPositions {
+  static constexpr bool kIsShort = false;
+  const float *pivot, *factor, *scale, *bias;
+
+  explicit GivenNearPositions(const GivenPositions<float>& p)
+      : pivot(p.pivot), factor(p.factor), scale(p.scale), bias(p.bias) {}
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t i, Lanes m) const {
+    const Floats d = x - load_wide(pivot + i, m);
+    return fused(d * load_wide(factor + i, m), load_wide(scale + i, m), load_wide(bias + i, m));
+  }
+};
+
 /// Whether y is written past the caches. `follow`: rows begin where others end and are not told
 /// apart. Lines that rows fill in part are read first, which only long ones make up for.
 template <class T>
@@ -60,18 +74,18 @@ bool is_given_streamed(const NormalizePlan& plan, const T* x, const T* y, bool f
 /// y[i] = f(formula(x[i])) for i in [0, n). y may be x.
 template <class T, class Formula>
 void apply_given(const Activation& f, T* y, const T* x, int64_t n, const Formula& formula,
-                 bool is_streamed) {
+                 Flow<T> flow) {
   if (f.kind == ActivationKind::swish)
-    apply_formula(y, x, n, formula, Swish(f), {is_streamed});
+    apply_formula(y, x, n, formula, Swish(f), flow);
   else if (is_plain(f))
-    apply_formula(y, x, n, formula, Floor(f), {is_streamed});
+    apply_formula(y, x, n, formula, Floor(f), flow);
   else
-    apply_any(f, y, x, n, formula, {is_streamed});
+    apply_any(f, y, x, n, formula, flow);
 }
 
 /// The same of doubles, as the compiler makes vectors of them.
 inline void apply_given(const Activation& f, double* y, const double* x, int64_t n,
-                        const GivenPositions<double>& p, bool) {
+                        const GivenPositions<double>& p, Flow<double>) {
   const auto normalized = [&p](double v, int64_t i) {
     return ((v - p.pivot[i]) - p.delta[i]) * p.factor[i];
   };

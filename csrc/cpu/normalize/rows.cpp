@@ -2,7 +2,7 @@
 #include "cpu/normalize/rows.h"
 
 #include "cpu/memory/tuning.h"
-#include "cpu/normalize/formulas.h"
+#include "cpu/normalize/following.h"
 #include "cpu/normalize/given.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
@@ -54,7 +54,10 @@ class Rows {
         parts_((inner_.size + kPart - 1) / kPart),
         turn_(std::clamp<int64_t>(kPart / inner_.size, 1, kMostRows)),
         is_uniform_(inner_.stride[Plan::kScale] == 0 && inner_.stride[Plan::kBias] == 0),
-        is_streamed_(is_given_streamed(plan, x_, y_, false)) {}
+        is_streamed_(is_given_streamed(plan, x_, y_, false)),
+        do_follow_(is_uniform_ && !is_streamed_ && parts_ == 1 && x_ != y_ &&
+                   rows_.stride[Plan::kX] == inner_.size && rows_.stride[Plan::kY] == inner_.size) {
+  }
 
   void run() const {
     const int64_t outer = plan_.elements / (rows_.size * inner_.size);
@@ -93,7 +96,12 @@ class Rows {
     fill(at, count, b);
     at.add(inner_, first);
     const int64_t n = std::min(kPart, inner_.size - first);
-    for (int64_t r = 0; r < count; ++r, at.add(rows_, 1)) {
+    int64_t r = 0;
+    if (do_follow_)
+      r = write_following(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n, count,
+                          {b.pivot, b.delta, b.factor, b.scale, b.bias});
+    at.add(rows_, r);
+    for (; r < count; ++r, at.add(rows_, 1)) {
       const Floats pivot = broadcast(b.pivot[r]), delta = broadcast(b.delta[r]),
                    factor = broadcast(b.factor[r]);
       if (is_uniform_)
@@ -125,7 +133,7 @@ class Rows {
 
   template <class Formula>
   void write(const NormalizeOffsets& at, int64_t n, const Formula& formula) const {
-    apply_given(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n, formula, is_streamed_);
+    apply_given(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n, formula, {is_streamed_});
   }
 
   static constexpr float kOne = 1, kZero = 0;
@@ -139,7 +147,7 @@ class Rows {
   Plan::Axis rows_;  // beside each other
   int64_t parts_;    // of a row
   int64_t turn_;     // rows of a task
-  bool is_uniform_, is_streamed_;
+  bool is_uniform_, is_streamed_, do_follow_;
 };
 
 }  // namespace
