@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from cases import LP_GRAD, MVN_GRAD, UNPOOL, Shape
+from cases import LP_GRAD, MVN_GRAD, NORMALIZE, UNPOOL, Shape
 from problems import Problem
 
 import cudml
@@ -172,7 +172,7 @@ def _save(arrays: Arrays) -> None:
     """Fills what a gradient, or unpooling, is given of the forward call before it."""
     problem = arrays.problem
     op, names = problem.case.op, problem.inputs
-    if op == MVN_GRAD and "variance" in names:
+    if op in (MVN_GRAD, NORMALIZE) and "variance" in names:
         _, *moments = cudml.mean_variance_normalization(
             arrays.logical("x"),
             axes=problem.axes,

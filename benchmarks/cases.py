@@ -1,4 +1,4 @@
-"""The suite as data: 85 cases of real models."""
+"""The suite as data: 87 cases of real models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 Shape = tuple[int, ...]
 DTYPES = {"h": "float16", "b": "bfloat16", "f": "float32", "u": "uint8"}
 MAX, AVERAGE, LP, PAD = "max_pooling", "average_pooling", "lp_pooling", "padding"
-UNPOOL, MVN = "max_unpooling", "mean_variance_normalization"
+UNPOOL, MVN, NORMALIZE = "max_unpooling", "mean_variance_normalization", "normalize"
 FORWARD = {f"{op}_grad": op for op in (MAX, AVERAGE, LP, PAD, MVN)}  # of each gradient
 MAX_GRAD, AVERAGE_GRAD, LP_GRAD, PAD_GRAD, MVN_GRAD = GRADIENTS = tuple(FORWARD)
 FROM_GRADIENT = (AVERAGE_GRAD, PAD_GRAD)  # whose only array is the incoming gradient
@@ -244,9 +244,9 @@ POOLING_GRAD = (
          _pool(None, p=2), step=True),
     Case(81, "L2 grad 3x3/2", LP_GRAD, (_GEM,), "fh", "C",
          "anti-aliased pooling, training", _pool(3, 2, p=2)),
-    Case(82, "unpool+int64 2x2/2", UNPOOL, (_STAGE,), "fh", "C",
+    Case(82, "unpool+int64 2x2/2", UNPOOL, (_STAGE,), "fh", "CL",
          "SegNet decoder", _pool(2, 2, positions="int64")),
-    Case(82, "unpool+uint32 2x2/2", UNPOOL, (_STAGE,), "fh", "C",
+    Case(82, "unpool+uint32 2x2/2", UNPOOL, (_STAGE,), "fh", "CL",
          "SegNet decoder", _pool(2, 2, positions="uint32")),
 )  # fmt: skip
 
@@ -259,5 +259,18 @@ PADDING_GRAD = (
          "volume translation, training", _pads((3, 3, 3), mode="reflection")),
 )  # fmt: skip
 
+# Normalization with stored statistics.
+INFERENCE = (
+    Case(86, "BatchNorm, stored", NORMALIZE,
+         (_STEM, _DENSE, (64, 1024, 14, 14), (64, 2048, 7, 7)), "hf", "CL",
+         "ResNet-50 inference", {}, "batch", "scale bias"),
+    Case(87, "BatchNorm+ReLU, stored", NORMALIZE, (_DENSE, (64, 512, 7, 7)), "hf", "CL",
+         "ResNet-50 inference", {"activation": "relu"}, "batch", "scale bias"),
+    Case(87, "BatchNorm+SiLU, stored", NORMALIZE, (_EXPANDED,), "hf", "CL",
+         "EfficientNet inference", {"activation": "swish"}, "batch", "scale bias"),
+)  # fmt: skip
+
 BACKWARD = (*NORMALIZATION_GRAD, *POOLING_GRAD, *PADDING_GRAD)
-CASES = tuple(sorted((*POOLING, *PADDING, *NORMALIZATION, *BACKWARD), key=lambda c: c.number))
+CASES = tuple(
+    sorted((*POOLING, *PADDING, *NORMALIZATION, *BACKWARD, *INFERENCE), key=lambda c: c.number)
+)

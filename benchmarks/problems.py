@@ -17,6 +17,7 @@ from cases import (
     LP_GRAD,
     MVN,
     MVN_GRAD,
+    NORMALIZE,
     PAD,
     PAD_GRAD,
     UNPOOL,
@@ -40,6 +41,7 @@ FAMILIES = {
     "padding_grad": "pad gradient",
     "mean_variance_normalization": "normalization",
     "mean_variance_normalization_grad": "norm gradient",
+    "normalize": "stored statistics",
     "step": "forward + gradient",
 }
 Kept = tuple[Shape, str]  # an array's shape in the operator's order of dimensions, and its type
@@ -234,7 +236,7 @@ class Problem:
         if op in GRADIENTS:
             found["grad"] = (self.incoming, self.dtype)
         found |= dict.fromkeys(self.case.scaled.split(), (self.vector, self.dtype))
-        return found | self.moments if op == MVN_GRAD else found
+        return found | self.moments if op in (MVN_GRAD, NORMALIZE) else found
 
     @property
     def needed(self) -> dict[str, Kept]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from arrays import Arrays
-from cases import FROM_GRADIENT, MAX, MVN_GRAD, PAD, PAD_GRAD, UNPOOL
+from cases import FROM_GRADIENT, MAX, MVN_GRAD, NORMALIZE, PAD, PAD_GRAD, UNPOOL
 from contenders import cudml_calls
 from problems import ITEM, Problem
 
@@ -29,6 +29,8 @@ def independent(problem: Problem) -> list[int]:
     rank = len(problem.shape)
     if problem.case.op in (PAD, PAD_GRAD):
         return [a for a in range(rank) if not problem.start[a] and not problem.end[a]]
+    if problem.case.op == NORMALIZE:
+        return list(range(rank))
     kept = problem.axes
     return [a for a in range(rank) if a not in kept]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arrays import Arrays
-from cases import FROM_GRADIENT, MVN, MVN_GRAD, PAD, PAD_GRAD, UNPOOL
+from cases import FROM_GRADIENT, MVN, MVN_GRAD, NORMALIZE, PAD, PAD_GRAD, UNPOOL
 
 import cudml
 
@@ -26,6 +26,9 @@ def arguments(arrays: Arrays) -> tuple[list[Any], dict[str, Any]]:
         return inputs, pads
     if op in (MVN, MVN_GRAD):
         return _normalization(arrays, inputs)
+    if op == NORMALIZE:
+        given = [arrays.logical(name) for name in ("mean", "variance", "scale", "bias")]
+        return [*inputs, *given], {"activation": args.get("activation")}
     if op == UNPOOL:
         return inputs, {}
     geometry = (problem.window, problem.strides, problem.pad, problem.pad, problem.dilations)

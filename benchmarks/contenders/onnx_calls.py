@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 from arrays import Arrays
-from cases import AVERAGE, GRADIENTS, LP, MAX, MVN, PAD, UNPOOL
+from cases import AVERAGE, GRADIENTS, LP, MAX, MVN, NORMALIZE, PAD, UNPOOL
 from onnx import TensorProto, helper, numpy_helper
 
 from . import AbsentError, Call
@@ -37,6 +37,7 @@ def models(arrays: Arrays) -> dict[str, Parts]:
         PAD: _padding,
         UNPOOL: _unpooling,
         MVN: norm_ways,
+        NORMALIZE: norm_ways,
         **dict.fromkeys(GRADIENTS, grad_ways),
     }
     make = made.get(arrays.problem.case.op)
@@ -46,7 +47,9 @@ def models(arrays: Arrays) -> dict[str, Parts]:
 def bound(parts: Parts, arrays: Arrays, threads: int, spins: bool) -> Call:
     """The call, which writes the arrays' outputs."""
     problem = arrays.problem
-    names = ("x", "grad", "scale", "bias")
+    names = ["x", "grad", "scale", "bias"]
+    if problem.case.op == NORMALIZE:
+        names += ["mean", "variance"]
     inputs = {name: arrays.memory(name) for name in names if name in arrays}
     if "positions" in arrays:
         inputs["positions"] = arrays.memory("positions").astype(np.int64)
@@ -175,7 +178,9 @@ def _channels_first(arrays: Arrays, part: Part) -> Parts:
 
 
 def _unpooling(arrays: Arrays) -> dict[str, Parts]:
-    """Positions are int64, and count over the whole result, as here."""
+    """Positions are int64, and count over the whole result, as here: of channels first."""
+    if arrays.problem.layout == "L":
+        return {}
     window = {"kernel_shape": list(arrays.problem.window), "strides": list(arrays.problem.strides)}
     return {"MaxUnpool": Parts([Part("MaxUnpool", ["x", "positions"], ["y"], window)])}
 

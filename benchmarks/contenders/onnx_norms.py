@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from arrays import Arrays, numpy_dtype
+from cases import NORMALIZE
 
 from .onnx_parts import Part, Parts
 
@@ -15,6 +16,8 @@ _SILU = Part("QuickGelu", ["affine"], ["y"], {"alpha": 1.0}, "com.microsoft")
 
 
 def norm_ways(arrays: Arrays) -> dict[str, Parts]:
+    if arrays.problem.case.op == NORMALIZE:
+        return _stored(arrays)
     made: dict[str, Callable[[Arrays], dict[str, Parts]]] = {
         "layer": _layer,
         "group": _group,
@@ -152,6 +155,21 @@ def _batch(arrays: Arrays) -> dict[str, Parts]:
         "epsilon": np.array(EPSILON, numpy_dtype(arrays.problem.dtype)),
     }
     return {"ReduceMean, Sub, Div": Parts(nodes, constants)}
+
+
+def _stored(arrays: Arrays) -> dict[str, Parts]:
+    vectors, constants = _flat(arrays, "scale", "bias", "mean", "variance")
+    inputs = ["image", "scale_1d", "bias_1d", "mean_1d", "variance_1d"]
+    kind = arrays.problem.case.args.get("activation")
+    norm = Part(
+        "BatchNormalization", inputs, ["affine" if kind else "result"], {"epsilon": EPSILON}
+    )
+    nodes = [*vectors, norm]
+    if kind == "relu":
+        nodes.append(Part("Relu", ["affine"], ["result"]))
+    if kind == "swish":
+        nodes.append(Part("QuickGelu", ["affine"], ["result"], {"alpha": 1.0}, "com.microsoft"))
+    return {"BatchNormalization": Parts(_with_transpositions(arrays, nodes), constants)}
 
 
 def _normal() -> list[Part]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from arrays import Arrays
+from cases import NORMALIZE
 
 from . import Ways
 
@@ -16,6 +17,8 @@ EPSILON = 1e-5
 
 
 def ways(arrays: Arrays) -> Ways:
+    if arrays.problem.case.op == NORMALIZE:
+        return _stored(arrays)
     made: dict[str, Callable[[Arrays], Ways]] = {
         "layer": _layer,
         "group": _group,
@@ -79,6 +82,34 @@ def _batch(arrays: Arrays) -> Ways:
 
     return {
         "batch_norm": lambda: F.batch_norm(x, None, None, scale, bias, True, 0.0, EPSILON),
+        "out=": into,
+    }
+
+
+def _stored(arrays: Arrays) -> Ways:
+    """All vectors in float32: PyTorch wants them to be of one type. Converting is not counted."""
+    x, y = arrays.image("x"), arrays.image("y")
+    mean, variance, scale, bias = (
+        arrays.flat(name).float() for name in ("mean", "variance", "scale", "bias")
+    )
+    in_place: dict[str, Callable[[Any], Any]] = {
+        "relu": F.relu_,
+        "swish": lambda result: F.silu(result, inplace=True),
+    }
+    activate = in_place.get(arrays.problem.case.args.get("activation", ""), lambda result: result)
+    none = [torch.zeros(0, device=x.device) for _ in range(2)]
+
+    def into() -> Any:
+        aten.native_batch_norm.out(
+            x, scale, bias, mean, variance, False, 0.0, EPSILON,
+            out=y, save_mean=none[0], save_invstd=none[1],
+        )  # fmt: skip
+        return activate(y)
+
+    return {
+        "batch_norm": lambda: activate(
+            F.batch_norm(x, mean, variance, scale, bias, False, 0.0, EPSILON)
+        ),
         "out=": into,
     }
 

@@ -116,14 +116,19 @@ constexpr int64_t kLanesAtOnce = 512;  // planes side by side: keys, places and 
 /// Normalization by statistics that are given (normalize/).
 namespace normalize {
 constexpr int64_t kShortestRow = 16;  // elements that one loop is begun for
-/// Elements of a task: a part of a row, or several rows, of which it has kMostRows at most.
-constexpr int64_t kPart = 1 << 14, kMostRows = 256;
+/// Elements of a task: a part of a row, or several rows.
+constexpr int64_t kPart = 1 << 14;
+/// Rows whose statistics are there at once, so that memory is read on from row to row; bytes from a
+/// row that is written past the caches to what is read ahead.
+constexpr int64_t kMostRows = 1024, kRowAheadBytes = 16384;
 constexpr int64_t kColumnsTask = 1 << 15;  // elements, about, where columns stand side by side
 constexpr int64_t kStreamedRowBytes =
     8192;                                 // from which rows with lines filled in part are worth it
 constexpr int64_t kShortRow = 32;         // elements: shorter stretches are packed, not done singly
 constexpr int64_t kConverted = 4096;      // elements whose scale and bias are converted at once
 constexpr int64_t kColumnsAtOnce = 1024;  // of a block: what belongs to each stays near
+/// The same of rows of a large result that follow each other: half of one is found late in memory.
+constexpr int64_t kMostJoined = 2048;
 }  // namespace normalize
 
 /// Statistics of groups (statistics/).

@@ -53,7 +53,9 @@ class Columns {
         width_(inner_.size),
         end_(rows_.size * inner_.size),
         has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64) {
-    is_joined_ = period_ < kColumnsAtOnce && follow_each_other(rows_, period_);
+    const bool is_past = is_copy_streamed(plan.elements * int64_t(sizeof(T)));
+    is_joined_ =
+        period_ <= (is_past ? kMostJoined : kColumnsAtOnce) && follow_each_other(rows_, period_);
     if (is_joined_) join_rows();
     blocks_ = is_joined_ ? 1 : (width_ + kColumnsAtOnce - 1) / kColumnsAtOnce;
     turn_ =
@@ -77,7 +79,9 @@ class Columns {
 
  private:
   static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
-  static constexpr int64_t kRoom = kColumnsAtOnce + kLine;  // and what a line has beyond a block
+  static constexpr int64_t kMostJoined =
+      std::is_same_v<A, float> ? tuning::normalize::kMostJoined : kColumnsAtOnce;
+  static constexpr int64_t kRoom = kMostJoined + kLine;  // and what a line has beyond a block
 
   /// What normalizing needs of some columns. Its rows begin at different places of a page.
   struct Buffers {
@@ -136,7 +140,7 @@ class Columns {
   /// Columns from `column` on, as many as there is room for, unless they are there already.
   void fill(NormalizeOffsets at, int64_t column, Buffers& b) const {
     at.add(inner_, column);
-    const int64_t n = std::min(kRoom, period_ - column);
+    const int64_t n = std::min(is_joined_ ? period_ : kColumnsAtOnce + kLine, period_ - column);
     if (b.are_of(at, n)) return;
     b.at = at;
     b.count = n;
@@ -144,7 +148,7 @@ class Columns {
     fill_parameter(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], n, b.scale);
     fill_parameter(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], n, b.bias);
     for (A* row : {b.pivot, b.delta, b.factor, b.scale, b.bias})
-      for (int64_t i = n; is_joined_ && i < kRoom; ++i) row[i] = row[i - n];
+      for (int64_t i = n; is_joined_ && i < width_ + kLine; ++i) row[i] = row[i - n];
   }
 
   static void fill_parameter(const Parameter<T>& p, int64_t offset, int64_t stride, int64_t n,

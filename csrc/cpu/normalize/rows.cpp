@@ -52,7 +52,9 @@ class Rows {
         inner_(plan.axis[plan.rank - 1]),
         rows_(plan.rank > 1 ? plan.axis[plan.rank - 2] : Plan::Axis{}),
         parts_((inner_.size + kPart - 1) / kPart),
-        turn_(std::clamp<int64_t>(kPart / inner_.size, 1, kMostRows)),
+        block_(std::min(rows_.size, kMostRows)),
+        turn_(std::clamp<int64_t>(kPart / inner_.size, 1, block_)),
+        turns_((block_ + turn_ - 1) / turn_),
         is_uniform_(inner_.stride[Plan::kScale] == 0 && inner_.stride[Plan::kBias] == 0),
         is_streamed_(is_given_streamed(plan, x_, y_, false)),
         do_follow_(is_uniform_ && !is_streamed_ && parts_ == 1 && x_ != y_ &&
@@ -61,19 +63,21 @@ class Rows {
 
   void run() const {
     const int64_t outer = plan_.elements / (rows_.size * inner_.size);
-    const int64_t turns = (rows_.size + turn_ - 1) / turn_;
-    parallel_for(turns * outer * parts_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+    const int64_t blocks = (rows_.size + block_ - 1) / block_;
+    const int64_t tasks = blocks * outer * turns_ * parts_;
+    parallel_for(tasks, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const Room<Buffers> buffers;
       Pace pace;
       for (int64_t task = begin; task < end; ++task) {
         pace.add(kPart);
         // The same rows of all positions outside of them are likely to have the same statistics.
-        const int64_t first = task / parts_ / outer * turn_;
+        const int64_t turn = task / parts_, place = turn / turns_;
         NormalizeOffsets at =
-            StridedWalk<Plan::kTensors>(plan_.axis, plan_.rank - 2, task / parts_ % outer)
-                .offsets();
+            StridedWalk<Plan::kTensors>(plan_.axis, plan_.rank - 2, place % outer).offsets();
+        const int64_t first = place / outer * block_;
         at.add(rows_, first);
-        run_rows(at, std::min(turn_, rows_.size - first), task % parts_ * kPart, *buffers);
+        run_rows(at, std::min(block_, rows_.size - first), turn % turns_ * turn_,
+                 task % parts_ * kPart, *buffers);
       }
     });
   }
@@ -91,17 +95,20 @@ class Rows {
     }
   };
 
-  /// Elements from `first` on, up to a part of each row.
-  void run_rows(NormalizeOffsets at, int64_t count, int64_t first, Buffers& b) const {
+  /// A turn of a block of `count` rows, from row `begin` on: elements from `first` on, up to a part
+  /// of each row.
+  void run_rows(NormalizeOffsets at, int64_t count, int64_t begin, int64_t first,
+                Buffers& b) const {
     fill(at, count, b);
+    at.add(rows_, begin);
     at.add(inner_, first);
-    const int64_t n = std::min(kPart, inner_.size - first);
-    int64_t r = 0;
-    if (do_follow_)
-      r = write_following(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n, count,
-                          {b.pivot, b.delta, b.factor, b.scale, b.bias});
-    at.add(rows_, r);
-    for (; r < count; ++r, at.add(rows_, 1)) {
+    const int64_t n = std::min(kPart, inner_.size - first), end = std::min(count, begin + turn_);
+    int64_t r = begin;
+    if (do_follow_ && r < end)
+      r += write_following(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n, end - r,
+                           {b.pivot + r, b.delta + r, b.factor + r, b.scale + r, b.bias + r});
+    at.add(rows_, r - begin);
+    for (; r < end; ++r, at.add(rows_, 1)) {
       const Floats pivot = broadcast(b.pivot[r]), delta = broadcast(b.delta[r]),
                    factor = broadcast(b.factor[r]);
       if (is_uniform_)
@@ -133,10 +140,13 @@ class Rows {
 
   template <class Formula>
   void write(const NormalizeOffsets& at, int64_t n, const Formula& formula) const {
-    apply_given(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n, formula, {is_streamed_});
+    const T* const x = x_ + at[Plan::kX];
+    apply_given(plan_.activation, y_ + at[Plan::kY], x, n, formula,
+                {is_streamed_, is_streamed_ ? x + kAhead : nullptr});
   }
 
   static constexpr float kOne = 1, kZero = 0;
+  static constexpr int64_t kAhead = tuning::normalize::kRowAheadBytes / int64_t(sizeof(T));
 
   const Plan& plan_;
   const T* x_;
@@ -144,9 +154,10 @@ class Rows {
   Parameter<T> scale_, bias_;
   GivenStatistics<float> given_;
   const Plan::Axis& inner_;
-  Plan::Axis rows_;  // beside each other
-  int64_t parts_;    // of a row
-  int64_t turn_;     // rows of a task
+  Plan::Axis rows_;       // beside each other
+  int64_t parts_;         // of a row
+  int64_t block_;         // rows whose statistics are there at once
+  int64_t turn_, turns_;  // of a block: rows of a task, tasks
   bool is_uniform_, is_streamed_, do_follow_;
 };
 

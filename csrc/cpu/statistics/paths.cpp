@@ -29,11 +29,15 @@ void plain(const StatisticsPlan& plan, const Arrays& a) {
 }
 
 constexpr Path<StatisticsPlan> kPaths[] = {
-    {"statistics/columns", {{"elements of a group stand 8 or more apart", has_columns}}, columns},
+    {"statistics/columns",
+     {{"elements of a group stand 8 or more apart", has_columns}},
+     columns,
+     {13.7, "statistics over N, H and W, 16x64x112x112, float16 L"}},
     {"statistics/rows",
      {{"elements are floats of at most 32 bits", are_floats_narrow},
       {"a group is packed, or in pieces of 16 or more elements that are", has_rows}},
-     rows},
+     rows,
+     {1.67, "statistics over N, H and W, 16x64x112x112, float16 C"}},
     {"statistics/plain", {}, plain},
 };
 

@@ -27,7 +27,8 @@ void run(const UnpoolPlan& plan, const Arrays& a) {
 constexpr Path<UnpoolPlan> kPaths[] = {
     {"unpool/side_by_side",
      {{"planes lie side by side, their elements equally far apart", has_neighbours}},
-     run<UnpoolSideBySide>},
+     run<UnpoolSideBySide>,
+     {12.6, "82 unpool+int64 2x2/2, 16x64x256x256, float16 L"}},
     {"unpool/planes",
      {{"planes of the result are packed", has_planes},
       {"there are several planes", are_planes_several}},
