@@ -172,9 +172,18 @@ inline Vector<typename Op::V> load_between(const Op& op, const typename Op::Elem
   return op.load(room);
 }
 
+/// Lanes kFirst, kFirst + kStep, … of two vectors.
 template <int kFirst, int kStep, class W, size_t... i>
 inline W pick(const W& a, const W& b, std::index_sequence<i...>) {
-  return __builtin_shufflevector(a, b, (kFirst + kStep * int(i))...);
+  if constexpr (kStep == 2 && sizeof(W) == 32 && sizeof...(i) == 8) {
+    // Halves first: within them a shuffle of two vectors is one instruction, across them four.
+    const W low = __builtin_shufflevector(a, b, (int(i) % 4 + int(i) / 4 * 8)...);
+    const W high = __builtin_shufflevector(a, b, (int(i) % 4 + int(i) / 4 * 8 + 4)...);
+    return __builtin_shufflevector(
+        low, high, (kFirst + int(i) % 2 * 2 + int(i) % 4 / 2 * 8 + int(i) / 4 * 4)...);
+  } else {
+    return __builtin_shufflevector(a, b, (kFirst + kStep * int(i))...);
+  }
 }
 
 // The larger of two in each lane; what comes of NaNs depends on the order of the two.
