@@ -143,7 +143,12 @@ def mvn_of(**flags: bool) -> Call:
 @pytest.mark.parametrize(
     ("path", "call"),
     [
-        ("pool/strips", pool((2, 64, 56, 56), 3, 2, dtype="float16", order=LAST)),
+        ("pool/taps", pool((2, 64, 56, 56), 3, 2, dtype="float16", order=LAST)),
+        ("pool/taps", pool((2, 64, 56, 56), 3, (1, 2), order=LAST)),
+        ("pool/strips", pool((2, 64, 56, 56), 3, (2, 1), order=LAST)),
+        ("pool/strips", pool((2, 64, 56, 56), (3, 4), 2, order=LAST)),
+        ("pool/strips", pool((2, 64, 56, 56), (4, 3), 2, order=LAST)),
+        ("pool/lane_thirds", max_pool((2, 64, 56, 56), 3, 2, order=LAST)),
         ("winners/plain_pairs", winners((2, 64, 56, 57), 3, 2)),
         ("pool/planes", pool((2, 64, 7, 7), 7)),
         ("pool/pairs", max_pool((2, 64, 56, 57), 3, 2)),

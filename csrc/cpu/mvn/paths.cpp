@@ -72,7 +72,7 @@ constexpr Predicate<MvnPlan> kPacked{
 // choice among different ones may ask how many there are, nor where.
 constexpr Path<MvnPlan> kPaths[] = {
     {"mvn/short_rows",
-     {kNarrow, {"groups are rows of at most 16 elements at equal distances", has_short_rows}},
+     {kNarrow, {"groups are rows of at most 15 elements at equal distances", has_short_rows}},
      short_rows},
     {"mvn/tiles",
      {kNarrow,

@@ -36,9 +36,17 @@ bool have_neighbours(const PoolPlan& plan, const Machine&) {
   return plan.x.batch[1] == 1 && plan.y.batch[1] == 1;
 }
 
+/// Where windows advance by one, rows that are joined before them serve three of them.
+bool is_average_of_nine(const PoolPlan& p) {
+  const PoolAxis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
+  return p.kind == PoolKind::average && d.window == 1 && h.window == 3 && w.window == 3 &&
+         w.stride > 1;
+}
+
 bool has_taps(const PoolPlan& p, const Machine&) {
+  const int64_t taps = most_taps(p, 3);
   return p.batch[1] * value_bytes(p) >= kVectorBytes && joins_rows_first(p) &&
-         (most_taps(p, 3) <= 4 || most_taps(p, 3) == kMostTaps);
+         (taps <= 4 || taps == 8 || is_average_of_nine(p));
 }
 
 bool fits_strips(const PoolPlan& plan, const Machine&) { return value_shape(plan).fits(); }
@@ -97,7 +105,8 @@ constexpr Path<PoolPlan> kPaths[] = {
      {kHasAvx<taps>,
       kIsUsual<taps>,
       {"planes lie side by side in x and y", have_neighbours},
-      {"rows have several windows of at most 4 taps, or of 8, in enough planes for a vector",
+      {"rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or "
+       "more apart, in enough planes for a vector",
        has_taps}},
      run<taps>,
      {2.26, "10 average 2x2/2, 64x256x56x56, float16 L"}},

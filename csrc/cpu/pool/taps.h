@@ -1,5 +1,5 @@
-// Windows of at most four taps, or of eight, over planes that lie side by side: every vector of
-// outputs is joined and finished in registers, and stored where it belongs.
+// Windows of at most four taps, of eight, or of 3 x 3, over planes that lie side by side: every
+// vector of outputs is joined and finished in registers, and stored where it belongs.
 #pragma once
 
 #include "cpu/memory/sink.h"
@@ -29,7 +29,7 @@ class TapPool : ValuePool<Op, Finish> {
   using Base = ValuePool<Op, Finish>;
   using Base::finish, Base::op, Base::plan, Base::x, Base::y;
   using typename Base::T, typename Base::V;
-  static constexpr int64_t kStep = kLanes<V>, kItem = sizeof(T);
+  static constexpr int64_t kStep = kLanes<V>, kItem = sizeof(T), kMostJoined = 9;
   static constexpr int64_t kSinkBytes = tuning::pool::kSinkBytes;
   static constexpr int64_t kNear = tuning::pool::kNearBytes, kLong = tuning::pool::kLongBytes;
 
@@ -61,7 +61,7 @@ class TapPool : ValuePool<Op, Finish> {
   /// Windows next to each other that see as many taps, and where their outputs go.
   struct Run {
     int64_t windows, taps, rows, x_step, y_step, lanes;
-    const T* at[kMostTaps];  // column by column
+    const T* at[kMostJoined];  // column by column
     T* to;
     int64_t from = 0;  // elements from `at` to the first window
     int64_t next = 0;  // bytes from where the streams begin to what is fetched for it
@@ -133,6 +133,8 @@ class TapPool : ValuePool<Op, Finish> {
     const int64_t rows = Op::kRepeats || run.rows == run.taps ? 1 : run.rows;
     if (run.taps == 4) return join_of<4>(rows, run, last);
     if (run.taps == 8) return join_of<8>(rows, run, last);
+    if constexpr (!Op::kRepeats)
+      if (run.taps == 9 && rows == 3) return join_of<9>(rows, run, last);
     if (run.taps > 0) return join_of<0>(rows, run, last);
     for (int64_t n = 0; n < run.windows; ++n)
       for (int64_t i = 0; i < run.lanes; i += kStep)
@@ -145,6 +147,7 @@ class TapPool : ValuePool<Op, Finish> {
       if (kTaps == 0 && rows > 1) return join_windows<0, 0>(run, last);
       if (kTaps > 0 && rows == 2) return join_windows<kTaps, 2>(run, last);
       if (kTaps == 8 && rows == 4) return join_windows<kTaps, 4>(run, last);
+      if (kTaps == 9) return join_windows<kTaps, 3>(run, last);
     }
     join_windows<kTaps, 1>(run, last);
   }
@@ -155,16 +158,17 @@ class TapPool : ValuePool<Op, Finish> {
     const Op op = this->op;
     const int64_t taps = kTaps ? kTaps : run.taps, lanes = run.lanes;
     const int64_t rows = kRows ? kRows : run.rows;
-    const T* at[kMostTaps];
-    const char* stream[kMostTaps];
-    std::copy_n(run.at, kMostTaps, at);
-    std::copy_n(stream_, kMostTaps, stream);
-    // Four or eight taps are two halves alike.
-    const int64_t half = kTaps > 0 ? at[kTaps / 2] - at[0] : 0;
+    const T* at[kMostJoined];
+    const char* stream[kMostJoined];
+    std::copy_n(run.at, kMostJoined, at);
+    std::copy_n(stream_, kMostJoined, stream);
+    // Four or eight taps are two halves alike, nine are three thirds.
+    constexpr int kPart = kTaps == 9 ? 3 : kTaps / 2;
+    const int64_t part = kTaps > 0 ? at[kPart] - at[0] : 0;
     T* to = run.to;
     int64_t from = run.from, next = run.next;
     const int64_t ahead = streams_ > 0 ? fetched_ : 0;
-    const bool near = kTaps > 0 && near_, two = kTaps == kMostTaps && streams_ > 1;
+    const bool near = kTaps > 0 && near_, two = kTaps == 8 && streams_ > 1;
     for (int64_t n = run.windows; n > 0; --n, to += run.y_step, from += run.x_step)
       for (int64_t j = 0; j < lanes; j += kStep) {
 #pragma GCC unroll 8
@@ -179,8 +183,10 @@ class TapPool : ValuePool<Op, Finish> {
         next += ahead;
         const int64_t i = std::min(j, lanes - kStep);
         const auto tap = [&](int64_t k) __attribute__((always_inline)) {
-          const bool second = kTaps > 0 && k >= kTaps / 2;
-          return op.load(second ? at[k - kTaps / 2] + (from + i + half) : at[k] + (from + i));
+          if constexpr (kTaps > 0)
+            return op.load(at[k % kPart] + (from + i + k / kPart * part));
+          else
+            return op.load(at[k] + (from + i));
         };
         const auto column = [&](int64_t k) __attribute__((always_inline)) {
           auto v = tap(k);
@@ -201,7 +207,7 @@ class TapPool : ValuePool<Op, Finish> {
   const int64_t fetched_;  // bytes of each stream for a vector of outputs
   StripRows<T> rows_;
   int64_t streams_ = 0;
-  const char* stream_[kMostTaps] = {};
+  const char* stream_[kMostJoined] = {};
   Sink<T> sink_;
 };
 
