@@ -149,7 +149,7 @@ def test_an_ended_call_leaves_nothing_behind(name: str) -> None:
 def test_memory_that_grows_with_every_call_is_seen() -> None:
     """And memory that Python takes once is not."""
     kept = [bytearray(400_000)]
-    assert left_behind(lambda: kept.append(bytearray(40_000)), [], 3)
+    assert left_behind(lambda: kept.append(bytearray(1_000_000)), [], 3)
     once = iter([kept.clear, lambda: kept.append(bytearray(400_000))])
     assert not left_behind(lambda: next(once, lambda: None)(), [], 3)
 
