@@ -1,4 +1,4 @@
-"""The suite as data: 87 cases of real models."""
+"""The suite as data: 89 cases of real models."""
 
 from __future__ import annotations
 
@@ -91,6 +91,8 @@ POOLING = (
     Case(20, "average 5/4", AVERAGE, ((2, 256, 32000),), "h", "C",
          "audio down-sampler", _pool(5, 4, 2)),
     Case(21, "max over length", MAX, ((64, 256, 1024),), "h", "C", "TextCNN", _pool(None)),
+    Case(88, "average 3x3/2", AVERAGE, (_INCEPTION, _DENSE, (64, 256, 14, 14)), "hf", "CL",
+         "Inception-v3, ShuffleNet, ResNet-D", _pool(3, 2, 1)),
     Case(48, "max 2x2/2 images", MAX, ((16, 1024, 1024, 3),), "u", "C",
          "image pyramids", _pool(2, 2, axes=(1, 2)), as_is=True),
 )  # fmt: skip
@@ -147,6 +149,8 @@ NORMALIZATION = (
          "wide rows", {"axes": (1,)}, "layer", "scale bias"),
     Case(38, "LayerNorm, decode", MVN, ((1, 4096), (8, 8192)), "b", "C",
          "decoding", {"axes": (1,)}, "layer", "scale bias"),
+    Case(89, "LayerNorm, short", MVN, ((100_000, 16), (100_000, 32), (100_352, 96)), "hf", "C",
+         "windows of Swin, points and sets", {"axes": (1,)}, "layer", "scale bias"),
     Case(39, "GroupNorm+SiLU", MVN,
          tuple((2, c, n, n) for c, n in
                ((320, 64), (640, 32), (1280, 16), (1280, 8), (960, 64), (2560, 16))), "h", "CL",
