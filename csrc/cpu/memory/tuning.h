@@ -87,7 +87,8 @@ constexpr int64_t kLanesAtOnce = 2048;  // planes side by side: their values sta
 constexpr int64_t kPieceTaps = 65536, kMostPieces = 1024, kFewTasks = 16;
 constexpr int64_t kLeastChunk = 512;  // lanes of a task, before windows are cut
 constexpr int64_t kUnwatched = 64;    // short tasks between two looks at the clock
-/// Taps of the windows that pool/taps takes: more are joined with less work along the rows first.
+/// Taps of the windows that pool/taps takes, but for averages of 3 x 3: more are joined with less
+/// work along the rows first.
 constexpr int64_t kMostTaps = 8;
 constexpr int64_t kTaskBytes = 16384;  // of outputs, in a task of pool/taps
 constexpr int64_t kSinkBytes = 1024;   // of a row: shorter ones are put together before they go out

@@ -48,13 +48,14 @@ class UnpoolSideBySide : UnpoolByPlanes<T, Index> {
     return is_any_astray;
   }
 
-  /// Zeros in all of a task's lanes, at once where these are all that stands there.
+  /// Zeros in all of a task's lanes, many at once where these are all that stands there.
   void clear(const Task& task, T* y, Pace& pace) const {
     const UnpoolTarget& along = plan_.target[2];
-    const bool is_packed = along.y == task.n;
-    const int64_t n = is_packed ? along.size * task.n : task.n;
-    for (int64_t t = 0; t < (is_packed ? 1 : along.size); ++t, pace.add(n))
-      std::memset(y + t * along.y, 0, size_t(n) * sizeof(T));
+    const int64_t most = along.y == task.n ? tuning::unpool::kUnwatched / task.n : 1;
+    for (int64_t t = 0, n; t < along.size; t += n, pace.add(n * task.n)) {
+      n = std::min(most, along.size - t);
+      std::memset(y + t * along.y, 0, size_t(n * task.n) * sizeof(T));
+    }
   }
 
   bool scatter(const Task& task, const T* x, const Index* from, T* y) const {
