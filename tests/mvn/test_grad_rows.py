@@ -180,3 +180,36 @@ def test_threads_and_caches_do_not_reach_the_bits() -> None:
         for threads, limit in ((1, "0"), (2, "1"), (5, "1000000000000"), (1, "1"))
     }
     assert len(said) == 1
+
+
+# Rows of whole lines that begin within lines, in blocks with others' memory between them. One has
+# factors that may not be joined, and is written by itself.
+SEAMS = """
+import numpy as np
+import cudml
+from harness import data
+for dtype, length in (("float32", 16), ("float32", 48), ("float32", 1040), ("bfloat16", 64)):
+    x, grad = (data((3, 41, length), dtype, k) for k in (1, 2))
+    if dtype == "float32":
+        x[1, 17] *= np.float32(1e30)
+    call = x, grad, data((1, 1, length), dtype, 3), data((1, 1, length), dtype, 4)
+    for outputs in (("x", "scale", "bias"), ("x",)):
+        how = {"axes": 2, "epsilon": 0, "outputs": outputs}
+        plain = cudml.mean_variance_normalization_grad(*call, **how)
+        for skipped in (0, 1, 8, 15, 16, 28):
+            room = np.full((4, 50 * length), 7, x.dtype)
+            dx = room.reshape(-1)[skipped : skipped + 3 * 50 * length].reshape(3, 50, length)[:, :41]
+            others = [None if part is None else np.empty_like(part) for part in plain[1:]]
+            cudml.mean_variance_normalization_grad(*call, out=(dx, *others), **how)
+            assert (dx.view(np.uint8) == plain[0].view(np.uint8)).all(), (dtype, length, skipped)
+            dx[...] = 7
+            assert (room == 7).all(), (dtype, length, skipped)
+print("done")
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_lines_that_rows_share(threads: str) -> None:
+    """Each is put together of two rows' elements; nothing between blocks of rows is written."""
+    assert child_says(SEAMS, CUDML_STREAM_BYTES="0", CUDML_NUM_THREADS=threads) == "done"

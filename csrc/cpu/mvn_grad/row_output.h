@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "cpu/memory/line_stream.h"
 #include "cpu/memory/tuning.h"
@@ -11,8 +12,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// How rows of n elements reach memory. Short ones that follow each other and do not all begin
-/// lines are gathered: the lines that two of them share would be read before they are written.
+/// How rows of n elements reach memory. Those that follow each other share lines, where they do not
+/// all begin some, which would be read before they are written: rows of whole lines' lengths have
+/// seams, other ones are gathered, if they are short.
 template <class T>
 struct RowPlaces {
   static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
@@ -20,7 +22,7 @@ struct RowPlaces {
 
   T* dx = nullptr;
   int64_t n = 0;
-  bool is_streamed = false, is_gathered = false;
+  bool is_streamed = false, has_seams = false, is_gathered = false;
 
   RowPlaces(const MvnGradPlan& plan, T* to, bool is_large) : dx(to), n(plan.cell_size) {
     if (!plan.wants_dx || plan.reduced[0].dx != 1 || !is_large) return;
@@ -29,9 +31,8 @@ struct RowPlaces {
     const bool are_even = bytes_to_line(dx) % int64_t(sizeof(T)) == 0;
     is_streamed = steps % kLine == 0 && are_even;
     const bool are_packed = plan.kept_rank > 0 && plan.kept[plan.kept_rank - 1].dx == n;
-    if (!are_packed || (is_streamed && bytes_to_line(dx) == 0)) return;
-    is_gathered = n * int64_t(sizeof(T)) <= kMostGathered;
-    if (is_gathered) is_streamed = false;
+    has_seams = are_packed && is_streamed && bytes_to_line(dx) != 0;
+    is_gathered = are_packed && !is_streamed && n * int64_t(sizeof(T)) <= kMostGathered;
   }
 
   /// The first element of a row that begins a line, if such rows are streamed.
@@ -43,13 +44,14 @@ template <class T>
 class RowOutput {
  public:
   RowOutput(const RowPlaces<T>& places, int64_t batch) : places_(places) {
+    if (places.has_seams) seams_.emplace(places.first_whole(), places.n);
     if (!places.is_gathered) return;
     room_.reset(new T[size_t(batch * places.n + 2 * places.kLine)]);
     rows_ = room_.get() + bytes_to_line(room_.get()) / int64_t(sizeof(T));
     stream_.reset(new LineStream);
   }
 
-  bool is_streamed() const { return places_.is_streamed; }
+  RowFlow<T> flow() { return {places_.is_streamed, seams_ ? &*seams_ : nullptr}; }
 
   /// Where row r of some is to be written, whole vectors of it.
   T* place(const GradOffsets* at, int64_t r) const {
@@ -57,7 +59,8 @@ class RowOutput {
   }
 
   /// Row by row these have been written there.
-  void put(const GradOffsets* at, int64_t count) const {
+  void put(const GradOffsets* at, int64_t count) {
+    if (seams_) put_seams(at, count);
     if (!rows_) return;
     for (int64_t r = 0, n; r < count; r += n) {
       n = 1;
@@ -68,7 +71,13 @@ class RowOutput {
   }
 
  private:
+  void put_seams(const GradOffsets* at, int64_t count) {
+    for (int64_t r = 0; r < count; ++r) seams_->put(r, places_.dx + at[r].dx);
+    seams_->finish(count);
+  }
+
   const RowPlaces<T>& places_;
+  std::optional<RowSeams<T>> seams_;
   std::unique_ptr<T[]> room_;
   std::unique_ptr<LineStream> stream_;
   T* rows_ = nullptr;

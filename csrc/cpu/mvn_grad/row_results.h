@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "cpu/mvn_grad/row_passes.h"
+#include "cpu/mvn_grad/row_seams.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -55,6 +56,15 @@ constexpr auto wanted() {
     return std::integral_constant<RowResults, kResults>{};
 }
 
+/// A vector at an edge of a row, past the caches where it is a line.
+template <class T, class Lanes>
+[[gnu::always_inline]] inline void put_one(T* to, const Vector<Acc<T>>& v, Lanes m,
+                                           bool is_streamed) {
+  if constexpr (kLanes<Acc<T>> * int64_t(sizeof(T)) == 64 && std::is_same_v<Lanes, Whole>)
+    if (is_streamed) return stream_narrow(to, v);
+  store_narrow(to, v, m);
+}
+
 /// kCount vectors of each row from position i on, in the rows' order.
 template <int kCount, class Wanted, class T, class G, class Lanes>
 [[gnu::always_inline]] inline void write_columns(Wanted wanted, const GradRow<T, G>* rows,
@@ -64,7 +74,7 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
                                                  Lanes m, bool is_streamed, bool converts) {
   const RowResults want = wanted;
   using V = Vector<Acc<T>>;
-  constexpr int64_t kStep = kLanes<Acc<T>>;
+  constexpr int64_t kStep = kLanes<Acc<T>>, kLine = 64 / int64_t(sizeof(T));
   V products[kCount] = {}, sums[kCount] = {};
 #pragma GCC unroll 8
   for (int k = 0; k < kCount; ++k) {
@@ -82,7 +92,9 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
     const DxRow<T>& f = to[r];
     const T* const x = rows[r].x + i;
     const G* const grad = rows[r].grad + i;
-    if (want.has_dx) fetch(rows[r].next[1], i);
+    if (want.has_dx)
+#pragma GCC unroll 2
+      for (int64_t k = 0; k < kCount * kStep; k += kLine) fetch(rows[r].next[1], i + k);
     const V pivot = f.pivot - V{}, slope = f.slope - V{}, shift = f.shift - V{},
             factor = f.factor - V{};
     V result[kCount] = {};
@@ -102,7 +114,7 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
     if (count == 1) store();
     if (!want.has_dx) continue;
     if constexpr (kCount == 1) {
-      store_narrow(f.dx + i, result[0], m);
+      put_one(f.dx + i, result[0], m, is_streamed);
     } else {
 #pragma GCC unroll 4
       for (int k = 0; k < kCount; k += 2)
@@ -116,11 +128,24 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
 template <class Wanted, class T, class G>
 [[gnu::noinline]] void write_edge(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
                                   int64_t count, const Acc<T>* scale, int64_t begin, int64_t end,
-                                  const RowTotals<Acc<T>>& totals) {
+                                  const RowTotals<Acc<T>>& totals, bool is_streamed) {
   for (int64_t i = begin; i < end; i += kLanes<Acc<T>>)
     with_lanes(end - i, [&](auto m) {
-      write_columns<1>(wanted, rows, to, count, scale, totals, i, m, false, false);
+      write_columns<1>(wanted, rows, to, count, scale, totals, i, m, is_streamed, false);
     });
+}
+
+/// The same of elements that rows have in lines of others, where these are put together.
+template <class Wanted, class T, class G>
+[[gnu::noinline]] void write_seam(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
+                                  int64_t count, const Acc<T>* scale, int64_t begin, int64_t end,
+                                  const RowTotals<Acc<T>>& totals, RowSeams<T>& seams) {
+  DxRow<T> places[kMostBatched];
+  for (int64_t r = 0; r < count; ++r) {
+    places[r] = to[r];
+    places[r].dx = begin ? seams.last(r) : seams.first(r);
+  }
+  write_edge(wanted, rows, places, count, scale, begin, end, totals, false);
 }
 
 /// dx of rows, which are added to the totals, too. What belongs to positions, scale and totals, is
@@ -130,17 +155,22 @@ template <class Wanted, class T, class G>
 template <class Wanted, class T, class G>
 [[gnu::noinline]] void write_rows(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
                                   int64_t count, const Acc<T>* scale, int64_t n,
-                                  const RowTotals<Acc<T>>& totals, bool is_streamed) {
+                                  const RowTotals<Acc<T>>& totals, RowFlow<T> flow) {
   using A = Acc<T>;
-  constexpr int kCount = std::max(2, int(64 / (kLanes<A> * int64_t(sizeof(T)))));
+  constexpr int64_t kLine = 64 / int64_t(sizeof(T));
+  constexpr int kCount = std::max(2, int(kLine / kLanes<A>));
   constexpr int64_t kStep = kCount * kLanes<A>;
-  const int64_t head = is_streamed ? std::min(n, bytes_to_line(to->dx) / int64_t(sizeof(T))) : 0;
-  if (head) write_edge(wanted, rows, to, count, scale, 0, head, totals);
+  const bool converts = converts_pairs(), is_streamed = flow.is_streamed;
+  const int64_t head = is_streamed ? std::min(n, bytes_to_line(to->dx) / int64_t(sizeof(T))) : 0,
+                end = flow.seams ? n - (kLine - head) : n;
   int64_t i = head;
-  const bool converts = converts_pairs();
+  if (flow.seams)
+    write_seam(wanted, rows, to, count, scale, 0, head, totals, *flow.seams);
+  else if (head)
+    write_edge(wanted, rows, to, count, scale, 0, head, totals, false);
   const auto write = [&](const auto* some, const auto* of, auto known)
                          __attribute__((always_inline)) {
-                           for (; i + kStep <= n; i += kStep)
+                           for (; i + kStep <= end; i += kStep)
                              write_columns<kCount>(wanted, some, of, known, scale, totals, i,
                                                    Whole{}, is_streamed, converts);
                          };
@@ -151,7 +181,8 @@ template <class Wanted, class T, class G>
   } else {
     write(rows, to, count);
   }
-  if (i < n) write_edge(wanted, rows, to, count, scale, i, n, totals);
+  if (i < end) write_edge(wanted, rows, to, count, scale, i, end, totals, is_streamed);
+  if (end < n) write_seam(wanted, rows, to, count, scale, end, n, totals, *flow.seams);
 }
 
 /// The same with what is wanted told at run time. Returns whether totals have been added to, if
@@ -159,9 +190,9 @@ template <class Wanted, class T, class G>
 template <class T, class G>
 bool write_rows_to(bool takes_product, const GradRow<T, G>* rows, const DxRow<T>* to, int64_t count,
                    const Acc<T>* scale, int64_t n, const RowTotals<Acc<T>>& totals,
-                   bool is_streamed) {
+                   RowFlow<T> flow) {
   const auto write = [&]<RowResults kWanted>() {
-    write_rows(wanted<kWanted>(), rows, to, count, scale, n, totals, is_streamed);
+    write_rows(wanted<kWanted>(), rows, to, count, scale, n, totals, flow);
     return kWanted.has_products;
   };
   if (!takes_product) return write.template operator()<RowResults{true, false, false, false}>();
@@ -176,7 +207,7 @@ void add_rows_to(const RowTotals<Acc<T>>& totals, const GradRow<T, G>* rows, con
                  int64_t count, int64_t n) {
   const auto add = [&]<RowResults kWanted>() {
     const Acc<T>* const no_scale = nullptr;
-    write_rows(wanted<kWanted>(), rows, of, count, no_scale, n, totals, false);
+    write_rows(wanted<kWanted>(), rows, of, count, no_scale, n, totals, RowFlow<T>{});
   };
   if (!totals.products) return add.template operator()<RowResults{false, false, false, true}>();
   if (!totals.sums) return add.template operator()<RowResults{false, false, true, false}>();

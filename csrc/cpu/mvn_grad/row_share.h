@@ -40,7 +40,7 @@ struct RowCells {
         scale(o.inputs[2], p.scale_dtype, &kOne),
         bias(p.has_bias ? o.inputs[3] : nullptr, p.bias_dtype, &kZero),
         n(p.cell_size),
-        batch(RowSpace<Acc<T>>::batch_of(n * int64_t(sizeof(T)))),
+        batch(RowSpace<Acc<T>>::batch_of(n * int64_t(sizeof(T)), p.has_totals())),
         is_large(is_norm_streamed(p.cells * n * int64_t(sizeof(T)))),
         places(p, dx, is_large) {
     if (p.kept_rank == 0) return;
@@ -182,7 +182,7 @@ class RowShare {
     bool has_totals = !plan_.has_totals();
     if (plan_.wants_dx && is_sound && plan_.reduced[0].dx == 1) {
       has_totals |= write_rows_to(takes_product(plan_), rows, to, count, scale_, c_.n,
-                                  space_.totals, output_.is_streamed());
+                                  space_.totals, output_.flow());
       output_.put(at, count);
     } else if (plan_.wants_dx)
       for (int64_t r = 0; r < count; ++r) write_singly(c_.dx + at[r].dx, rows[r]);
@@ -242,7 +242,7 @@ class RowShare {
     T* const packed = reinterpret_cast<T*>(space_.wide);
     DxRow<T> to;
     if (to.set(packed, row.state))
-      write_rows_to(takes_product(plan_), &row, &to, 1, scale_, c_.n, {}, false);
+      write_rows_to(takes_product(plan_), &row, &to, 1, scale_, c_.n, {}, {});
     else
       write_apart(takes_product(plan_), packed, row, scale_, c_.n);
     for (int64_t i = 0; i < c_.n; ++i) dx[i * plan_.reduced[0].dx] = packed[i];

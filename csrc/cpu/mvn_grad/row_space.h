@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/walk.h"
@@ -15,7 +16,6 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 using tuning::mvn_grad::kBatchBytes;
-using tuning::mvn_grad::kMostBatched;
 
 /// Rows of the computing type for `n` elements, each of whole lines; those that a plan does not
 /// need are null.
@@ -61,12 +61,14 @@ class RowSpace {
   RowSpace(const RowSpace&) = delete;
   RowSpace& operator=(const RowSpace&) = delete;
 
-  /// How many rows of so many bytes make up a batch: one where all would stand at the same place of
-  /// a page, and fight for the same places of the caches.
-  static int64_t batch_of(int64_t row_bytes) {
+  /// How many rows of so many bytes make up a batch. No two of them stand at the same place of a
+  /// page: such rows fight for the same places of the caches, and loads from one wait for stores to
+  /// the other. Rows longer than a page are in a batch for their totals alone.
+  static int64_t batch_of(int64_t row_bytes, bool has_totals) {
     constexpr int64_t kPage = 4096;
-    return row_bytes % kPage == 0 ? 1
-                                  : std::clamp<int64_t>(kBatchBytes / row_bytes, 1, kMostBatched);
+    if (!has_totals && row_bytes > kPage) return 1;
+    return std::clamp<int64_t>(kBatchBytes / row_bytes, 1,
+                               std::min(kMostBatched, std::lcm(row_bytes, kPage) / row_bytes));
   }
 
   /// Nothing has been added to one of the totals.
