@@ -44,6 +44,8 @@ template <int kTaps, class T>
         __builtin_prefetch(reinterpret_cast<const char*>(x) + kKeysAheadBytes, 0, 3);
         if (k > 0) offer<G>(best, tap, pair_keys<T>(load_vector<Vector<G>>(x)), all_lanes(P(k)));
       }
+      // GCC would ask of each share which of the comparisons above it stands for, lane by lane.
+      tap = opaque(tap);
       const auto grad = summed<T>(load_vector<Vector<G>>(w.grad + c * w.grad_step + i));
 #pragma GCC unroll 8
       for (int64_t k = 0; k < taps; ++k) {

@@ -46,6 +46,7 @@ struct LaneRow {
   const TapNumbers<IntegerLike<K>>* searched;
   const TapNumbers<int32_t>* collected;
   int64_t step, grad_step, dst_step, count, lanes, vectors;
+  int64_t ahead, grad_ahead;  // elements to the next row's, which are fetched; 0: they are not
 };
 
 template <int kFirst, class T, class K>
@@ -95,16 +96,30 @@ template <int kHalf, class T, class K>
   store_floats(w.dst[1][1] + to, s.middle_below);
 }
 
+/// What the windows below these take, a line of each; `at` and `grad_at` are where these stand.
+template <class T, class K>
+[[gnu::always_inline]] inline void fetch_ahead(const LaneRow<T, K>& w, int64_t at,
+                                               int64_t grad_at) {
+  for (const T* const row : w.x) {
+    __builtin_prefetch(row + at + w.ahead, 0, 2);
+    __builtin_prefetch(row + at + w.near + w.ahead, 0, 2);
+  }
+  __builtin_prefetch(w.grad + grad_at + w.grad_ahead, 0, 2);
+}
+
 /// The last vector of lanes may overlap the one before. Of no use, and false, where floats are keys
 /// and there is a NaN.
 template <class T, class K>
 [[gnu::noinline]] bool search_and_share(const LaneRow<T, K>& row) {
+  constexpr int64_t kVectorsOfLine = 64 / kVectorBytes;
   const LaneRow<T, K> w = row;
   LanePlace<K>* place = w.place;
   NanSeen nan;
+  const bool is_fetched = w.ahead != 0;
   for (int64_t c = 0; c < w.count; ++c)
     for (int64_t v = 0; v < w.vectors; ++v, ++place) {
       const int64_t lane = std::min(v * kLanes<K>, w.lanes - kLanes<K>), at = c * w.step + lane;
+      if (is_fetched && v % kVectorsOfLine == 0) fetch_ahead(w, at, c * w.grad_step + lane);
       const auto b = search_lanes<3>(w.x[0] + at, w, nan), d = search_lanes<6>(w.x[1] + at, w, nan);
       Winners<K> all{place->best, place->tap};
       all.offer(b.best, b.tap);
@@ -264,6 +279,8 @@ class MaxLaneRows {
     const auto& numbers = room.searched;
     w.searched = !exist ? &numbers.none : front < 0 ? &numbers.without_first : &numbers.all;
     w.collected = &room.collected[o < y.out][o > 0 && o <= y.out];
+    w.ahead = output_.is_streamed() ? 2 * xs.space[1] : 0;
+    w.grad_ahead = gs.space[1];
     w.step = 2 * xs.space[2];
     w.grad_step = gs.space[2];
     w.count = n;
