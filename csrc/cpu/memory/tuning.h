@@ -168,6 +168,9 @@ constexpr int64_t kPieceElements = 4096;  // of a plane that one window covers, 
 /// what windows or results of theirs take before they go out.
 constexpr int64_t kPairElements = 1 << 15, kPairLaneBytes = 2048, kPairStagedBytes = 16384;
 constexpr int64_t kKeysAheadBytes = 2048;  // from what keys are made of to what is fetched
+/// Two rows of planes side by side of at most so many bytes are fetched while those above are read:
+/// the second-level cache keeps them until then. Of longer ones, so much further on.
+constexpr int64_t kNextRowsBytes = 1 << 17, kLanesAheadBytes = 4096;
 /// Maxima by rows: elements of a block, which has two rows more than it writes; bytes from which
 /// on a row goes past the caches.
 constexpr int64_t kBlockRowElements = 1 << 16, kShortestPastBytes = 160;

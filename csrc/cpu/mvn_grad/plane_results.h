@@ -58,6 +58,7 @@ template <bool kHasProduct, class T, class G, class Pass>
   using V = Vector<A>;
   const Pass pass = passing;  // in registers
   const T* const x = slice.x;
+  const bool across = waits_for_lines<Pass>(x, grad);
   const V pivot = V{} + formula.pivot, factor = V{} + formula.factor, slope = V{} + formula.slope,
           shift = V{} + formula.shift;
   const auto result = [&]<int kCount>(int64_t i, V(&dx)[kCount]) __attribute__((always_inline)) {
@@ -66,8 +67,8 @@ template <bool kHasProduct, class T, class G, class Pass>
 #pragma GCC unroll 2
     for (int k = 0; k < kCount; ++k) {
       const int64_t at = i + k * kLanes<A>;
-      terms[k].h = load_wide(grad + at, Whole{});
-      if constexpr (kReadsX) terms[k].d = load_wide(x + at, Whole{}) - pivot;
+      terms[k].h = load_across(grad + at, Whole{}, across);
+      if constexpr (kReadsX) terms[k].d = load_across(x + at, Whole{}, across) - pivot;
     }
     if constexpr (kReadsX) pass_terms(pass, terms);
 #pragma GCC unroll 2

@@ -91,17 +91,25 @@ struct PlaneSlice {
   double bias;
 };
 
+/// Whether vectors of x and grad stand across lines, and their loads take longer than computing.
+template <class Pass, class T, class G>
+bool waits_for_lines(const T* x, const G* grad) {
+  return !std::is_same_v<Pass, PlaneSwishPass> && (is_across_lines(x) || is_across_lines(grad));
+}
+
 /// Loads terms from element i on, with the gradient as it is.
-template <class T, int kCount>
+template <class Pass = Through, class T, int kCount>
 [[gnu::always_inline]] inline void load_terms(const PlaneSlice<T>& s, int64_t i,
                                               const Vector<Acc<T>>& pivot,
                                               PlaneTerm<Acc<T>> (&terms)[kCount]) {
+  const bool across = waits_for_lines<Pass>(s.x, s.grad);
 #pragma GCC unroll 2
   for (int k = 0; k < kCount; ++k) {
     const int64_t at = i + k * kLanes<Acc<T>>;
     s.x_ahead.fetch(s.x + at);
     s.grad_ahead.fetch(s.grad + at);
-    terms[k] = {load_wide(s.x + at, Whole{}) - pivot, load_wide(s.grad + at, Whole{})};
+    terms[k] = {load_across(s.x + at, Whole{}, across) - pivot,
+                load_across(s.grad + at, Whole{}, across)};
   }
 }
 
@@ -200,7 +208,7 @@ template <class T, class Pass>
   add_stretches<A, PlaneTerm<A>>(
       s.n, total,
       [&](int64_t i, auto& terms) __attribute__((always_inline)) {
-        load_terms(s, i, guess, terms);
+        load_terms<Pass>(s, i, guess, terms);
         pass_terms(pass, terms);
         if constexpr (std::is_same_v<Pass, PlaneSwishPass>) keep_terms(s.kept, i, terms);
       },

@@ -58,15 +58,16 @@ template <bool kHasGrad, class T>
 [[gnu::noinline]] JoinedSums joined_sums(const T* x, const T* grad, const T* next,
                                          const Acc<T>* scale, int64_t n, Acc<T> pivot) {
   using V = Vector<Acc<T>>;
+  const bool across = is_across_lines(x) || is_across_lines(grad);
   JoinedSums total;
   for (int64_t first = 0; first < n; first += kSumStretch) {
     V sums[4] = {}, others[4] = {};
     const auto add = [&](V(&sum)[4], int64_t i, auto m) __attribute__((always_inline)) {
-      const V d = select(m, load_wide(x + i, m) - pivot, V{});
+      const V d = select(m, load_across(x + i, m, across) - pivot, V{});
       sum[0] += d;
       sum[1] = fused(d, d, sum[1]);
       if constexpr (kHasGrad) {
-        const V w = load_wide(grad + i, m) * load_wide(scale + i, m);
+        const V w = load_across(grad + i, m, across) * load_wide(scale + i, m);
         sum[2] += w;
         sum[3] = fused(w, d, sum[3]);
       }

@@ -92,6 +92,7 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
     const DxRow<T>& f = to[r];
     const T* const x = rows[r].x + i;
     const G* const grad = rows[r].grad + i;
+    const bool across = is_across_lines(x) || is_across_lines(grad);
     if (want.has_dx)
 #pragma GCC unroll 2
       for (int64_t k = 0; k < kCount * kStep; k += kLine) fetch(rows[r].next[1], i + k);
@@ -100,9 +101,10 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
     V result[kCount] = {};
 #pragma GCC unroll 8
     for (int k = 0; k < kCount; ++k) {
-      const V h = load_wide(grad + k * kStep, m);
+      const V h = load_across(grad + k * kStep, m, across);
       V d = {}, rest = shift;
-      if (want.takes_product || want.has_products) d = load_wide(x + k * kStep, m) - pivot;
+      if (want.takes_product || want.has_products)
+        d = load_across(x + k * kStep, m, across) - pivot;
       if (want.has_products) {
         const V z = fused(d, f.normal_factor - V{}, f.normal_shift - V{});
         products[k] = fused(h, select(m, z, V{}), products[k]);

@@ -1,4 +1,5 @@
-// The lines of memory that packed rows of dx share, put together so that all lines are written whole.
+// The lines of memory that packed rows of dx share, put together so that all lines are written
+// whole.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace {
 using tuning::mvn_grad::kMostBatched;
 
 /// The seams of a batch of rows of whole lines' lengths that follow each other and begin `head`
-/// elements before a line: seam r holds the last elements of row r - 1, then the first ones of row r.
+/// elements before a line: seam r holds the last elements of row r - 1, then the first ones of row
+/// r.
 template <class T>
 class RowSeams {
  public:
@@ -27,7 +29,8 @@ class RowSeams {
   T* first(int64_t r) { return lines_[r] + tail_; }
   T* last(int64_t r) { return lines_[r + 1] - (n_ - tail_); }
 
-  /// Row r stands at `row`, and has been written but for its seams. Rows are put in order, from 0 on.
+  /// Row r stands at `row`, and has been written but for its seams. Rows are put in order, from 0
+  /// on.
   void put(int64_t r, T* row) {
     T* const line = lines_[r];
     if (row == end_) {

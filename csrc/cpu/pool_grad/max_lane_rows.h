@@ -2,6 +2,7 @@
 // windows after the other, a vector of planes at a time.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 
 #include "cpu/memory/tuning.h"
@@ -279,14 +280,22 @@ class MaxLaneRows {
     const auto& numbers = room.searched;
     w.searched = !exist ? &numbers.none : front < 0 ? &numbers.without_first : &numbers.all;
     w.collected = &room.collected[o < y.out][o > 0 && o <= y.out];
-    w.ahead = output_.is_streamed() ? 2 * xs.space[1] : 0;
-    w.grad_ahead = gs.space[1];
+    set_ahead(w);
     w.step = 2 * xs.space[2];
     w.grad_step = gs.space[2];
     w.count = n;
     w.lanes = task.n;
     w.vectors = room.pixel;
     return share(task, top, front, is_shared, room, w);
+  }
+
+  void set_ahead(LaneRow<T, K>& w) const {
+    using tuning::pool_grad::kLanesAheadBytes, tuning::pool_grad::kNextRowsBytes;
+    constexpr int64_t kAhead = kLanesAheadBytes / int64_t(sizeof(T));
+    const int64_t rows = 2 * s_.f.x.space[1];
+    const bool is_kept = std::abs(rows) * int64_t(sizeof(T)) <= kNextRowsBytes;
+    w.ahead = !output_.is_streamed() ? 0 : is_kept ? rows : kAhead;
+    w.grad_ahead = is_kept ? s_.f.y.space[1] : kAhead / 2;
   }
 
   /// Results go to their place, or by way of lines; those of no elements nowhere.

@@ -35,6 +35,25 @@ template <class T, class Lanes>
 inline Floats load_wide(const T* p, Lanes m) {
   return widen(T{}, load_halves(p, m));
 }
+
+/// Whether elements from p on stand across lines, vectors of a line's length.
+template <class T>
+inline bool is_across_lines(const T* p) {
+  return kHasLineVectors && std::is_same_v<T, float> && bytes_to_line(p) != 0;
+}
+
+/// load_wide() of such elements, if they are `across`: the halves of a vector, one of which stands
+/// in one line, are there sooner than the vector, which needs two lines at once.
+template <class T, class Lanes>
+[[gnu::always_inline]] inline Floats load_across(const T* p, Lanes m, bool across) {
+  if constexpr (kHasLineVectors && std::is_same_v<T, float> && std::is_same_v<Lanes, Whole>)
+    if (across) {
+      const auto a = opaque(load_vector<HalfFloats>(p)),
+                 b = opaque(load_vector<HalfFloats>(p + kFloats / 2));
+      return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    }
+  return load_wide(p, m);
+}
 template <class T, class Lanes>
 inline void store_narrow(T* p, Floats v, Lanes m, bool are_numbers = false) {
   store_halves(p, narrow(T{}, v, are_numbers), m);
