@@ -47,7 +47,19 @@ inline LazyText type_name(py::handle object) {
           }};
 }
 
-/// repr(), cut where it is long; of an object without one (an int of 5000 digits), its type.
+/// "an array of shape (2, 3)" of what has a shape, or nothing.
+inline std::string array_text(py::handle object) {
+  const auto shape =
+      py::reinterpret_steal<py::object>(PyObject_GetAttrString(object.ptr(), "shape"));
+  if (!shape) return forget_exception(), "";
+  if (!PyTuple_Check(shape.ptr())) return "";
+  const auto sizes = py::reinterpret_steal<py::object>(PySequence_Tuple(shape.ptr()));
+  if (!sizes) throw py::error_already_set();
+  return join("an array of shape ", shown(utf8(py::repr(sizes))));
+}
+
+/// repr(), cut where it is long, but of arrays of several lines their shape; of an object without
+/// one (an int of 5000 digits), its type.
 inline LazyText text_of(py::handle object) {
   return {object, [](py::handle o) -> std::string {
             constexpr Py_ssize_t kLongest = 160;  // characters
@@ -56,10 +68,13 @@ inline LazyText text_of(py::handle object) {
               forget_exception();
               return join("a value of type ", type_name(o));
             }
+            const Py_ssize_t length = PyUnicode_GET_LENGTH(text.ptr());
+            if (length > kLongest || PyUnicode_FindChar(text.ptr(), '\n', 0, length, 1) >= 0)
+              if (const std::string array = array_text(o); !array.empty()) return array;
             const auto start =
                 py::reinterpret_steal<py::object>(PyUnicode_Substring(text.ptr(), 0, kLongest));
             if (!start) throw py::error_already_set();
-            return shown(utf8(start)) + (PyUnicode_GET_LENGTH(text.ptr()) > kLongest ? "…" : "");
+            return shown(utf8(start)) + (length > kLongest ? "…" : "");
           }};
 }
 

@@ -320,3 +320,40 @@ def test_numbers_of_normalization_and_padding() -> None:
     for odd in (1, None, b"edge", [1, 2], {"edge": 1}, object()):
         with refused(TypeError, "padding: ", "PaddingMode"):
             cudml.padding(x, 1, 1, mode=odd)
+
+
+class Shaped:
+    """Its text has several lines; `shape` is what it is told."""
+
+    def __init__(self, shape: Any) -> None:
+        self._shape = shape
+
+    def __repr__(self) -> str:
+        return "a\nb"
+
+    @property
+    def shape(self) -> Any:
+        if isinstance(self._shape, BaseException):
+            raise self._shape
+        return self._shape
+
+
+def test_arrays_are_told_by_their_shape() -> None:
+    """Where their numbers take several lines, or many characters."""
+    x, row = np.ones((3, 50), "f4"), np.ones((1, 50), "f4")
+
+    def refusal(out: Any) -> str:
+        with pytest.raises(TypeError) as info:
+            cudml.mean_variance_normalization_grad(x, x, row, axes=1, out=out)
+        before, _, said = str(info.value).partition(": out is ")
+        assert before == "mean_variance_normalization_grad", before
+        return said.partition("; it must be a tuple or list of 3")[0]
+
+    assert refusal(x) == "an array of shape (3, 50) (ndarray)"
+    assert refusal(np.ones((2, 100))[0]) == "an array of shape (100,) (ndarray)"
+    assert refusal(np.array([1, 2])) == "array([1, 2]) (ndarray)"
+    assert refusal(Shaped((2, 3))) == "an array of shape (2, 3) (Shaped)"
+    for odd in ([2, 3], "(2, 3)", None, ValueError("odd")):
+        assert refusal(Shaped(odd)) == r"a\x0ab (Shaped)"
+    with pytest.raises(KeyboardInterrupt):
+        refusal(Shaped(KeyboardInterrupt()))

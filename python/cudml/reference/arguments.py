@@ -31,8 +31,10 @@ def require(is_right: bool, text: str, error: type[Exception] = ValueError) -> N
 
 
 def shown(value: Any) -> str:
-    """A value as errors print it, cut where it is long."""
-    text = repr(value)
+    """A value as errors print it, cut where it is long; a larger array's shape."""
+    text, shape = repr(value), getattr(value, "shape", None)
+    if isinstance(shape, tuple) and (len(text) > 160 or "\n" in text):
+        return f"an array of shape {tuple(shape)}"
     return text if len(text) <= 160 else text[:160] + "…"
 
 
