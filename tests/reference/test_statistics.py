@@ -240,7 +240,7 @@ REFUSED = [
     ("normalization_statistics", TypeError, "DataType is 'nonsense'", {"dtype": "nonsense"}),
     ("normalization_statistics", ValueError, "Count is 16777217; float32 holds counts to 16777216, "
      "float64", {"x": BIG, "axes": 0, "dtype": "float32"}),
-    ("merge_statistics", TypeError, "a is array", {"a": PARTS[0]}),
+    ("merge_statistics", TypeError, "a is an array of shape (2, 3)", {"a": PARTS[0]}),
     ("merge_statistics", TypeError, "b is (array", {"b": PARTS[:2]}),
     ("merge_statistics", TypeError, "a.Count is a float", {"a": (1.0, *PARTS[1:])}),
     ("merge_statistics", TypeError, "b.M2.DataType is float32; it must be float64",
@@ -264,7 +264,7 @@ REFUSED = [
     ("normalize_grad_sums", ValueError, "Variance.Sizes are (2, 1)", {"variance": STAT[..., 0]}),
     ("normalize_grad", ValueError, "Count is absent and sums are given", {"count": None}),
     ("normalize_grad", ValueError, "Count is given and sums are absent", {"sums": None}),
-    ("normalize_grad", TypeError, "sums is array", {"sums": STAT}),
+    ("normalize_grad", TypeError, "sums is an array of shape", {"sums": STAT}),
     ("normalize_grad", TypeError, "sums is (array", {"sums": (STAT,)}),
     ("normalize_grad", TypeError, "GradientSum is a NoneType", {"sums": (None, STAT)}),
     ("normalize_grad", ValueError, "ProductSum.Sizes are (2, 2, 4)",
