@@ -94,7 +94,7 @@ struct PlaneSlice {
 /// Whether vectors of x and grad stand across lines, and their loads take longer than computing.
 template <class Pass, class T, class G>
 bool waits_for_lines(const T* x, const G* grad) {
-  return !std::is_same_v<Pass, PlaneSwishPass> && (is_across_lines(x) || is_across_lines(grad));
+  return !std::is_same_v<Pass, PlaneSwishPass> && are_across_lines(x, grad);
 }
 
 /// Loads terms from element i on, with the gradient as it is.

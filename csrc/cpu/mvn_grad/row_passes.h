@@ -58,7 +58,7 @@ template <bool kHasGrad, class T>
 [[gnu::noinline]] JoinedSums joined_sums(const T* x, const T* grad, const T* next,
                                          const Acc<T>* scale, int64_t n, Acc<T> pivot) {
   using V = Vector<Acc<T>>;
-  const bool across = is_across_lines(x) || is_across_lines(grad);
+  const bool across = are_across_lines(x, grad);
   JoinedSums total;
   for (int64_t first = 0; first < n; first += kSumStretch) {
     V sums[4] = {}, others[4] = {};

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "cpu/mvn/formulas.h"
 #include "cpu/mvn_grad/row_passes.h"
 #include "cpu/mvn_grad/row_seams.h"
 
@@ -60,7 +61,7 @@ constexpr auto wanted() {
 template <class T, class Lanes>
 [[gnu::always_inline]] inline void put_one(T* to, const Vector<Acc<T>>& v, Lanes m,
                                            bool is_streamed) {
-  if constexpr (kLanes<Acc<T>> * int64_t(sizeof(T)) == 64 && std::is_same_v<Lanes, Whole>)
+  if constexpr (kIsLine<T> && std::is_same_v<Lanes, Whole>)
     if (is_streamed) return stream_narrow(to, v);
   store_narrow(to, v, m);
 }
@@ -92,7 +93,7 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
     const DxRow<T>& f = to[r];
     const T* const x = rows[r].x + i;
     const G* const grad = rows[r].grad + i;
-    const bool across = is_across_lines(x) || is_across_lines(grad);
+    const bool across = are_across_lines(x, grad);
     if (want.has_dx)
 #pragma GCC unroll 2
       for (int64_t k = 0; k < kCount * kStep; k += kLine) fetch(rows[r].next[1], i + k);

@@ -36,10 +36,10 @@ inline Floats load_wide(const T* p, Lanes m) {
   return widen(T{}, load_halves(p, m));
 }
 
-/// Whether elements from p on stand across lines, vectors of a line's length.
-template <class T>
-inline bool is_across_lines(const T* p) {
-  return kHasLineVectors && std::is_same_v<T, float> && bytes_to_line(p) != 0;
+/// Whether elements of one of these rows stand across lines, vectors of a line's length.
+template <class... T>
+inline bool are_across_lines(const T*... row) {
+  return kHasLineVectors && ((std::is_same_v<T, float> && bytes_to_line(row) != 0) || ...);
 }
 
 /// load_wide() of such elements, if they are `across`: the halves of a vector, one of which stands
@@ -54,6 +54,7 @@ template <class T, class Lanes>
     }
   return load_wide(p, m);
 }
+
 template <class T, class Lanes>
 inline void store_narrow(T* p, Floats v, Lanes m, bool are_numbers = false) {
   store_halves(p, narrow(T{}, v, are_numbers), m);
