@@ -52,7 +52,7 @@ def suite_command() -> list[str]:
     words = ("pytest", "tests", "--backend", "cuda", "--share", "1/1", "-q", "-ra")
     command = [sys.executable, "-m", *words]
     if importlib.util.find_spec("xdist"):
-        command += ["-n", str(max(1, min(8, len(os.sched_getaffinity(0)) // 2)))]
+        command += ["-n", str(max(1, min(14, len(os.sched_getaffinity(0)) - 2)))]
     return command
 
 

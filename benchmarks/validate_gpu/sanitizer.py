@@ -26,14 +26,15 @@ SUMMARY = re.compile(r"(ERROR|RACECHECK) SUMMARY: .*")
 def run_cases() -> int:
     """Every small case on every kernel that takes it; each array is an allocation of its own."""
     os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import every_kernel
+
     import backends
-    import kernel_cases
 
     calls, gpu_arrays = 0, backends.CUDA
-    for case in kernel_cases.cases():
-        for dtype in kernel_cases.SHORT[case.op] if case.small else ():
+    for case in every_kernel.cases():
+        for dtype in every_kernel.SHORT[case.op] if case.small else ():
             calls += sum(
-                1 for _ in kernel_cases.on_each_kernel(case, gpu_arrays, case.arrays(dtype))
+                1 for _ in every_kernel.on_each_kernel(case, gpu_arrays, case.arrays(dtype))
             )
     print(f"{calls} calls")
     return 0 if calls else 1
