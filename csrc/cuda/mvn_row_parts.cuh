@@ -184,10 +184,10 @@ struct MvnRow {
         fetch_slot(args.bias, shape.bias, group.bias, k * kN, b);
       }
 #pragma unroll
-      for (int e = 0; e < kN; ++e) v[e] = v[e] * s[e] + b[e];
+      for (int e = 0; e < kN; ++e) v[e] = fused(v[e], s[e], b[e]);
     } else {
 #pragma unroll
-      for (int e = 0; e < kN; ++e) v[e] = v[e] * scale + bias;
+      for (int e = 0; e < kN; ++e) v[e] = fused(v[e], scale, bias);
     }
     if constexpr (kActivates) args.activate(v);
     return narrow<T>(v);
@@ -195,12 +195,12 @@ struct MvnRow {
 
   /// The single element at position i.
   __device__ __forceinline__ void store(T x, uint32_t i, const Normalizer<A>& n) const {
-    A v[1] = {n(load_as_acc(x))};
-    if constexpr (kParameters != RowParameters::same)
-      v[0] = v[0] * args.scale.at(group.scale + shape.offset(shape.scale, i)) +
-             args.bias.at(group.bias + shape.offset(shape.bias, i));
-    else
-      v[0] = v[0] * scale + bias;
+    A s = scale, b = bias;
+    if constexpr (kParameters != RowParameters::same) {
+      s = args.scale.at(group.scale + shape.offset(shape.scale, i));
+      b = args.bias.at(group.bias + shape.offset(shape.bias, i));
+    }
+    A v[1] = {fused(n(load_as_acc(x)), s, b)};
     if constexpr (kActivates) args.activate(v);
     args.y[group.y + shape.offset(shape.y, i)] = store_as<T>(v[0]);
   }
