@@ -66,24 +66,48 @@ __device__ __forceinline__ void fetch(const Parameter<T>& p, Access access, int6
   }
 }
 
-/// How many values one call of `activate_values` takes, all of them in registers, and how many of
-/// them it works on at a time.
+/// How many values one call of `activate_values` takes, all of them in registers.
 template <class A>
 inline constexpr int kActivated = 16 / int(sizeof(A));
-inline constexpr int kAbreast = 1;
+
+/// Whether an activation takes so much code, or is asked for so seldom, that a loop goes through
+/// the values; side by side they need not wait for each other.
+template <ActivationKind kKind, class A>
+inline constexpr bool kIsOneByOne = [] {
+  using enum ActivationKind;
+  switch (kKind) {
+    case elu:
+    case celu:
+    case scaled_elu:
+    case tanh:
+    case scaled_tanh:
+    case softplus:
+    case parametric_softplus:
+    case softsign: return true;
+    case sigmoid:
+    case gelu:
+    case swish: return sizeof(A) > 4;
+    default: return false;
+  }
+}();
+
+/// The values move up and make room for a last one: so a loop over them can stay one without
+/// indexing registers.
+template <class A, int kN>
+__device__ __forceinline__ void move_up(Values<A, kN>& x, A last) {
+#pragma unroll
+  for (int j = 0; j + 1 < kN; ++j) x.v[j] = x.v[j + 1];
+  x.v[kN - 1] = last;
+}
 
 template <ActivationKind kKind, class A, int kN>
 __device__ __forceinline__ void activate_all(A a, A b, Values<A, kN>& x) {
-  // The values move up, so that the loop can stay one without indexing registers.
+  if constexpr (kIsOneByOne<kKind, A>) {
 #pragma unroll 1
-  for (int i = 0; i < kN; i += kAbreast) {
-    A done[kAbreast];
+    for (int i = 0; i < kN; ++i) move_up(x, activate<kKind>(a, b, x.v[0]));
+  } else {
 #pragma unroll
-    for (int j = 0; j < kAbreast; ++j) done[j] = activate<kKind>(a, b, x.v[j]);
-#pragma unroll
-    for (int j = 0; j < kN; ++j)
-      x.v[j] = j + kAbreast < kN ? x.v[j + kAbreast < kN ? j + kAbreast : 0]
-                                 : done[j + kAbreast < kN ? 0 : j + kAbreast - kN];
+    for (int i = 0; i < kN; ++i) x.v[i] = activate<kKind>(a, b, x.v[i]);
   }
 }
 

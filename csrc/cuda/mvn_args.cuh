@@ -167,34 +167,4 @@ __device__ __forceinline__ Moments<A> moments_of_lane_above(const Moments<A>& m,
       __shfl_down_sync(kFullMask, m.delta, distance), __shfl_down_sync(kFullMask, m.m2, distance)};
 }
 
-/// Statistics of the values at which take(i) is true, `count` of them: their sum, then sums about
-/// the pivot that it gives.
-template <int kTile, class T, class Take, class A = Acc<T>>
-__device__ __forceinline__ Moments<A> moments_where(const MvnArgs<T>& args, const A (&v)[kTile],
-                                                    int count, const Take& take) {
-  A pivot = 0;
-  if (args.use_mean) {
-    A sum = 0;
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) sum += take(i) ? v[i] : A(0);
-    pivot = pivot_of<A>(double(sum), count);
-  }
-  A sum = 0, square = 0;
-#pragma unroll
-  for (int i = 0; i < kTile; ++i) {
-    const A d = take(i) ? v[i] - pivot : A(0);
-    sum += d;
-    square += d * d;
-  }
-  return args.moments(count, pivot, sum, square);
-}
-
-/// Statistics of the first `count` values. A whole tile asks nothing of each.
-template <int kTile, class T, class A = Acc<T>>
-__device__ __forceinline__ Moments<A> tile_moments(const MvnArgs<T>& args, const A (&v)[kTile],
-                                                   int count) {
-  if (kTile > 1 && count == kTile) return moments_where(args, v, kTile, [](int) { return true; });
-  return moments_where(args, v, count, [count](int i) { return i < count; });
-}
-
 }  // namespace cudml::cuda

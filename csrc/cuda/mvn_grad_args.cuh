@@ -84,16 +84,15 @@ __device__ __noinline__ A pass_value(ActivationKind kind, A a, A b, A grad, A v)
 
 template <ActivationKind kKind, class A, int kN>
 __device__ __forceinline__ void pass_all(A a, A b, Values<A, kN>& grad, Values<A, kN>& v) {
-  // The values move up, so that the loop can stay one without indexing registers.
+  if constexpr (kIsOneByOne<kKind, A>) {
 #pragma unroll 1
-  for (int i = 0; i < kN; ++i) {
-    const A done = passed<kKind>(a, b, grad.v[0], v.v[0]);
-#pragma unroll
-    for (int j = 0; j + 1 < kN; ++j) {
-      grad.v[j] = grad.v[j + 1];
-      v.v[j] = v.v[j + 1];
+    for (int i = 0; i < kN; ++i) {
+      move_up(grad, passed<kKind>(a, b, grad.v[0], v.v[0]));
+      move_up(v, v.v[0]);
     }
-    grad.v[kN - 1] = done;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kN; ++i) grad.v[i] = passed<kKind>(a, b, grad.v[i], v.v[i]);
   }
 }
 

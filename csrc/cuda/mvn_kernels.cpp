@@ -251,8 +251,10 @@ int mvn_row_lanes(const MvnPlan& plan) {
 
 MvnParts mvn_split_parts(const MvnPlan& plan) {
   const int64_t step = kMvnThreads * mvn_vector(plan.dtype);
-  // No part with less than some accesses for each thread.
-  const int64_t parts = std::clamp<int64_t>(plan.group_size / (4 * step), 1, kMostParts);
+  // Some tiles for each thread, one where there are few parts otherwise.
+  const int64_t tiles = plan.group_size / (kMvnSplitSlots * step);
+  const int64_t parts =
+      std::clamp(tiles / 4, std::clamp(tiles, int64_t{1}, int64_t{64}), kMostParts);
   const int64_t elements = ceil_div(ceil_div(plan.group_size, parts), step) * step;
   return {ceil_div(plan.group_size, elements), elements};
 }

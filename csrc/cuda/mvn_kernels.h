@@ -37,6 +37,9 @@ inline constexpr int64_t kMvnMostShortRow = 512;  // elements
 /// Threads of the kernels that stream groups, and of the one that joins their parts.
 inline constexpr int kMvnThreads = 256;
 
+/// Accesses of a thread to a part of a group that are on their way together.
+inline constexpr int kMvnSplitSlots = 4;
+
 /// Rows that a thread keeps where a block keeps columns, and columns of vectors that a block has at
 /// least.
 inline constexpr int kMvnTileRows = 8, kMvnLeastTileLanes = 4;

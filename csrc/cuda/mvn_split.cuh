@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/grid.cuh"
-#include "cuda/mvn_args.cuh"
+#include "cuda/mvn_row_parts.cuh"
 
 namespace cudml::cuda {
 
@@ -44,72 +44,114 @@ struct MvnPart {
   }
 };
 
-/// Reads `kTile` vectors of a thread, or as many single elements: v[i] is set for i < count.
-template <int kTile, class T>
-__device__ __forceinline__ int load_tile(const MvnArgs<T>& args, const T* x, const MvnSplit& split,
-                                         uint32_t first, uint32_t end,
-                                         Acc<T> (&v)[kTile * kVector<T>]) {
-  constexpr int kN = kVector<T>;
+/// Some of a thread's elements: vectors, or as many single ones. The first `count` exist.
+template <class T>
+struct MvnTile {
+  using A = Acc<T>;
+  static constexpr int kN = kVector<T>, kSize = kMvnSplitSlots * kN;
+
+  Carrier slots[kMvnSplitSlots];
   int count = 0;
-  const auto place = [&](int j) { return first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN; };
-  if (split.is_x_packed) {
-    Carrier some[kTile];
+
+  /// Those from position `first` of a part that ends at `end`.
+  __device__ __forceinline__ MvnTile(const MvnArgs<T>& args, const T* x, const MvnSplit& split,
+                                     uint32_t first, uint32_t end) {
+    const auto place = [&](int j, int e) {
+      return split.has_neighbours
+                 ? first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN + uint32_t(e)
+                 : first + uint32_t(j * kN + e) * kMvnThreads + threadIdx.x;
+    };
+    if (split.is_x_packed) {
 #pragma unroll
-    for (int j = 0; j < kTile; ++j)
-      if (place(j) + kN <= end)
-        some[j] = *reinterpret_cast<const Carrier*>(x + args.reduced.at(place(j)).x);
-#pragma unroll
-    for (int j = 0; j < kTile; ++j) {
-      if (place(j) + kN > end) break;
-      Acc<T> part[kN];
-      widen(unpacked<T>(some[j]), part);
-#pragma unroll
-      for (int e = 0; e < kN; ++e) v[j * kN + e] = part[e];
-      count += kN;
+      for (int j = 0; j < kMvnSplitSlots; ++j) {
+        if (place(j, kN - 1) >= end) continue;
+        slots[j] = *reinterpret_cast<const Carrier*>(x + args.reduced.at(place(j, 0)).x);
+        count += kN;
+      }
+      return;
     }
-  } else if (split.has_neighbours) {
 #pragma unroll
-    for (int j = 0; j < kTile; ++j) {
-      if (place(j) + kN > end) break;
+    for (int j = 0; j < kMvnSplitSlots; ++j) {
+      Vector<T, kN> slot = {};
+      const bool is_whole = place(j, kN - 1) < end;
 #pragma unroll
-      for (int e = 0; e < kN; ++e)
-        v[j * kN + e] = load_as_acc(x[args.reduced.at(place(j) + uint32_t(e)).x]);
-      count += kN;
-    }
-  } else {
-#pragma unroll
-    for (int j = 0; j < kTile * kN; ++j) {
-      const uint32_t at = first + uint32_t(j) * kMvnThreads + threadIdx.x;
-      if (at >= end) break;
-      v[j] = load_as_acc(x[args.reduced.at(at).x]);
-      ++count;
+      for (int e = 0; e < kN; ++e) {
+        if (!is_whole && (split.has_neighbours || place(j, e) >= end)) continue;
+        slot.v[e] = x[args.reduced.at(place(j, e)).x];
+        ++count;
+      }
+      slots[j] = std::bit_cast<Carrier>(slot);
     }
   }
-  return count;
-}
 
+  /// Calls fn(value, number) for each.
+  template <class Fn>
+  __device__ __forceinline__ void for_each(const Fn& fn) const {
+    if (count % kN == 0)
+      some<false>(fn);
+    else
+      some<true>(fn);
+  }
+
+  __device__ __forceinline__ double sum() const {
+    A sums[2] = {};
+    for_each([&](A v, int i) { sums[i % 2] += v; });
+    return double(sums[0]) + double(sums[1]);
+  }
+
+ private:
+  template <bool kIsBroken, class Fn>
+  __device__ __forceinline__ void some(const Fn& fn) const {
+#pragma unroll
+    for (int j = 0; j < kMvnSplitSlots; ++j) {
+      if (j * kN >= count) break;
+      A v[kN];
+      widen(unpacked<T>(slots[j]), v);
+#pragma unroll
+      for (int e = 0; e < kN; ++e)
+        if (!kIsBroken || j * kN + e < count) fn(v[e], j * kN + e);
+    }
+  }
+};
+
+/// The statistics of parts, each of sums about the mean of its first tiles.
 template <class T>
 __global__ __launch_bounds__(kMvnThreads) void mvn_split_moments_kernel(const MvnArgs<T> args,
                                                                         const MvnSplit split,
                                                                         Moments<Acc<T>>* parts) {
   using A = Acc<T>;
-  constexpr int kTile = 4, kN = kVector<T>;
+  DEVICE_SHARED(first_scratch, Raw<TwoSums>[32]);
+  DEVICE_SHARED(second_scratch, Raw<TwoSums>[32]);
   const MvnPart part(split, blockIdx.x, uint32_t(args.group_size));
   const T* x = args.x + args.kept.at(part.g).x;
-  Moments<A> moments;
-  for (uint32_t first = part.begin; first < part.end; first += kTile * kN * kMvnThreads) {
-    A v[kTile * kN];
-    const int count = load_tile<kTile>(args, x, split, first, part.end, v);
-    if (count > 0) moments = MergeMoments{}(moments, tile_moments(args, v, count));
+  const auto value = [&](uint32_t at) { return load_as_acc(x[args.reduced.at(at).x]); };
+  MvnTile<T> tile(args, x, split, part.begin, part.end);
+  A pivot = 0;
+  if (args.use_mean) {
+    const TwoSums all = block_all_sum(TwoSums{tile.sum(), double(tile.count)}, first_scratch);
+    const A mean = all.second > 0 ? pivot_of<A>(all.first, all.second) : value(part.begin);
+    // As an element, from which others of sixteen bits differ by few bits.
+    if (is_finite(mean)) pivot = load_as_acc(store_as<T>(mean));
+  }
+  TwoSums sums;
+  for (uint32_t first = part.begin;;) {
+    PivotSums<A> some;
+    tile.for_each([&](A v, int i) { some.add(v, pivot, i % 2); });
+    sums += some.wide();
+    first += MvnTile<T>::kSize * kMvnThreads;
+    if (first >= part.end) break;
+    tile = MvnTile<T>(args, x, split, first, part.end);
   }
   // What vectors leave over at the end of a group.
-  const uint32_t rest = part.end % kN;
+  const uint32_t rest = part.end % kVector<T>;
   if (split.has_neighbours && threadIdx.x < rest) {
-    const A v[1] = {load_as_acc(x[args.reduced.at(part.end - rest + threadIdx.x).x])};
-    moments = MergeMoments{}(moments, tile_moments(args, v, 1));
+    PivotSums<A> one;
+    one.add(value(part.end - rest + threadIdx.x), pivot);
+    sums += one.wide();
   }
-  moments = block_reduce<kMvnThreads>(moments, MergeMoments{});
-  if (threadIdx.x == 0) parts[blockIdx.x] = moments;
+  sums = block_all_sum(sums, second_scratch);
+  if (threadIdx.x == 0)
+    parts[blockIdx.x] = args.moments(double(part.end - part.begin), pivot, sums.first, sums.second);
 }
 
 /// Joins the parts of each group, one warp for each.

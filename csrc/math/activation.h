@@ -57,7 +57,7 @@ HD T clamp_to_unit(T x) {
 template <class T>
 HD T sigmoid(T x) {
   const T e = exp_of(-std::abs(x));
-  return (x < 0 ? e : T(1)) / (1 + e);
+  return near_quotient(x < 0 ? e : T(1), 1 + e);
 }
 
 /// x / (1 + |x|), 1 or -1 at infinity.

@@ -93,6 +93,21 @@ HD float erfc_of(float x) {
   return x < 0 ? tail : 2 - tail;
 }
 
+/// a / b for b from 1 to 2^31 and finite a. On a GPU without the branch of quotients that leave the
+/// type: Newton's steps from a reciprocal that is good to a bit, which round as a division does.
+HD float near_quotient(float a, float b) {
+#ifdef __CUDA_ARCH__
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+  r = fused(fused(-b, r, 1.0f), r, r);
+  const float q = a * r;
+  return fused(fused(-b, q, a), r, q);
+#else
+  return a / b;
+#endif
+}
+HD double near_quotient(double a, double b) { return a / b; }
+
 HD double exp_of(double x) { return std::exp(x); }
 HD double expm1_of(double x) { return std::expm1(x); }
 HD double tanh_of(double x) { return std::tanh(x); }

@@ -9,7 +9,7 @@ namespace cudml {
 template <class T>
 HD T sigmoid_slope(T z) {
   const T e = exp_of(-std::abs(z)), divisor = 1 + e;
-  return e / (divisor * divisor);
+  return near_quotient(e, divisor * divisor);
 }
 
 template <class T>
