@@ -56,13 +56,17 @@ void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Op
   }
 }
 
-/// States, where totals follow, and dx at once.
+/// States, where totals follow or all of them is given, and dx.
 template <class T>
 void launch_rows(const MvnGradPlan& plan, const Choice& choice, const MvnGradArgs<T>& args,
                  const Operands& o, MvnGradState<Acc<T>>* states, const Target& target) {
+  const bool are_known = !plan.has_own_statistics();
+  if (are_known) mvn_grad_given(plan, o, states, target);
+  if (are_known && !plan.wants_dx) return;
   if constexpr (!std::is_same_v<T, double>)
     launch("mvn_grad_row", mvn_grad_row_kernel<T>, choice.geometry, target, args,
-           MvnGradCells(plan, o), MvnGradRowShape(plan, o), plan.has_totals() ? states : nullptr);
+           MvnGradCells(plan, o), MvnGradRowShape(plan, o), are_known,
+           are_known || plan.has_totals() ? states : nullptr);
 }
 
 /// States, then dx.

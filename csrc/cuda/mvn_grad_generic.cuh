@@ -231,14 +231,24 @@ struct MvnGradResult {
   }
 };
 
-/// Adds the parts of each element in their order, and rounds once.
+/// Adds the parts of each element in their order, and rounds once. Some parts are on their way
+/// together.
 template <class A>
 __global__ __launch_bounds__(kMvnGradThreads) void mvn_grad_join_kernel(const MvnGradResult result,
                                                                         const Total<A>* parts,
                                                                         int64_t part_count) {
+  constexpr int kTogether = 16;
   for (int64_t e = thread_in_grid(); e < result.count; e += threads_in_grid()) {
     Total<A> sum;
-    for (int64_t p = 0; p < part_count; ++p) sum.add(parts[p * result.count + e]);
+    for (int64_t first = 0; first < part_count; first += kTogether) {
+      Total<A> some[kTogether];
+#pragma unroll
+      for (int p = 0; p < kTogether; ++p)
+        if (first + p < part_count) some[p] = parts[(first + p) * result.count + e];
+#pragma unroll
+      for (int p = 0; p < kTogether; ++p)
+        if (first + p < part_count) sum.add(some[p]);
+    }
     result.store(e, sum.value());
   }
 }

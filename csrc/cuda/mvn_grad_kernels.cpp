@@ -28,9 +28,13 @@ bool is_tile_type(const MvnGradPlan& plan, const Situation&) {
   return plan.dtype != Dtype::float64;
 }
 
-/// Of the cell alone, whose order of additions this chooses.
-bool has_own_statistics(const MvnGradPlan& plan, const Situation&) {
-  return plan.has_own_statistics();
+/// Of the cell alone, whose order of additions this chooses. Where scale and bias do not change
+/// along a cell with given statistics, pieces tell totals as well.
+bool has_row_statistics(const MvnGradPlan& plan, const Situation&) {
+  if (!plan.are_given || plan.reduced_rank == 0) return plan.has_own_statistics();
+  const MvnGradAxis& run = plan.reduced[plan.reduced_rank - 1];
+  const bool has_parameters = plan.has_scale || plan.has_bias;
+  return plan.kind != MvnGradKind::sums && (run.scale != 0 || run.bias != 0 || !has_parameters);
 }
 
 bool is_packed(const MvnGradPlan& plan, const Situation&) {
@@ -54,9 +58,10 @@ bool fits_registers(const MvnGradPlan& plan, const Situation&) {
 }
 
 Geometry row_geometry(const MvnGradPlan& plan, const Situation&) {
-  const int64_t threads = ceil_div(row_accesses(plan), kMvnGradSlots * 32) * 32;
-  return {uint32_t(std::min(plan.cells, kMostLoopBlocks)), uint32_t(threads), 0,
-          mvn_grad_workspace(plan).total};
+  const int threads = mvn_grad_row_threads(plan);
+  const int64_t rows = threads <= 32 ? kMvnGradShortRowThreads / threads : 1;
+  return {uint32_t(std::min(ceil_div(plan.cells, rows), kMostLoopBlocks)), uint32_t(rows * threads),
+          0, mvn_grad_workspace(plan).total};
 }
 
 /// Whether rows' kernel would take the cell if something were asked of its statistics: totals are
@@ -120,7 +125,9 @@ Geometry columns_geometry(const MvnGradPlan& plan, const Situation&) {
 constexpr Kernel<MvnGradPlan> kKernels[] = {
     {"mvn_grad_row",
      {{"elements are float32, float16 or bfloat16", is_tile_type},
-      {"statistics are needed, and a cell's own", has_own_statistics},
+      {"statistics are needed and a cell's own, or given and scale or bias, if any, change along "
+       "it",
+       has_row_statistics},
       {"a cell is a packed run of x, grad and the result", is_packed},
       {"scale and bias are packed along it or one for it", has_plain_parameters},
       {"a cell has at most 16 KiB of x", fits_registers}},
@@ -146,6 +153,12 @@ constexpr Kernel<MvnGradPlan> kKernels[] = {
 static_assert(std::size(kKernels) == size_t(MvnGradKernel::count));
 
 }  // namespace
+
+int mvn_grad_row_threads(const MvnGradPlan& plan) {
+  const int64_t threads = ceil_div(row_accesses(plan), kMvnGradSlots);
+  if (threads > 32) return int(ceil_div(threads, 32) * 32);
+  return int(std::max(std::bit_ceil(uint64_t(threads)), uint64_t{4}));
+}
 
 MvnGradDimensions mvn_grad_dimensions(const MvnGradPlan& plan) {
   MvnGradDimensions all;

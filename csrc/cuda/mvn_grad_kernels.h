@@ -15,6 +15,11 @@ inline constexpr int kMvnGradThreads = 256;
 inline constexpr int kMvnGradSlots = 2;
 inline constexpr int kMvnGradMostRowThreads = 512;
 
+/// Threads that share a row, of its length alone: some lanes of a warp, or whole warps. Of short
+/// rows a block takes several.
+int mvn_grad_row_threads(const MvnGradPlan& plan);
+inline constexpr int kMvnGradShortRowThreads = 128;
+
 /// How a total is cut: blocks take `lanes` of its elements side by side and the other threads their
 /// terms, of which `parts` blocks take a share each. Whatever the device, so that it adds alike,
 /// and where cells' sums are the totals, whatever other cells there are.

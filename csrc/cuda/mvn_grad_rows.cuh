@@ -1,5 +1,5 @@
-// The gradients of normalization where a cell is a row that a block keeps in registers: x and grad
-// are read once.
+// The gradients of normalization where a cell is a row that some lanes or a block keep in
+// registers: x and grad are read once.
 #pragma once
 
 #include "cuda/mvn_grad_generic.cuh"
@@ -10,13 +10,14 @@ namespace cudml::cuda {
 /// How the rows lie. Which thread takes which elements depends on their length alone, so that
 /// neither layout nor alignment changes the order of a sum.
 struct MvnGradRowShape {
-  uint32_t length;
+  uint32_t length, threads;
   int64_t scale_step, bias_step;                      // 0 or 1
   bool is_x_aligned, is_grad_aligned, is_dx_aligned;  // every access is one aligned vector
   Access scale, bias;
 
   MvnGradRowShape(const MvnGradPlan& plan, const Operands& o)
       : length(uint32_t(plan.cell_size)),
+        threads(uint32_t(mvn_grad_row_threads(plan))),
         scale_step(plan.reduced[0].scale),
         bias_step(plan.reduced[0].bias),
         is_x_aligned(is_aligned(plan, &MvnGradAxis::x, o.inputs[0])),
@@ -45,21 +46,25 @@ struct MvnGradRow {
   const MvnGradArgs<T>& args;
   const MvnGradRowShape& shape;
   MvnGradPlace origin;
-  uint32_t thread = threadIdx.x, threads = blockDim.x;
+  uint32_t length, thread;  // none of a row that does not exist
   Carrier x[kMvnGradSlots], grad[kMvnGradSlots];
 
   __device__ __forceinline__ MvnGradRow(const MvnGradArgs<T>& args, const MvnGradRowShape& shape,
-                                        const MvnGradPlace& origin)
-      : args(args), shape(shape), origin(origin) {
+                                        const MvnGradPlace& origin, bool exists)
+      : args(args),
+        shape(shape),
+        origin(origin),
+        length(exists ? shape.length : 0),
+        thread(threadIdx.x % shape.threads) {
     read(args.x + origin.x, shape.is_x_aligned, x);
     read(args.grad + origin.grad, shape.is_grad_aligned, grad);
   }
 
   /// The first element of the thread's s-th access.
   __device__ __forceinline__ uint32_t first(int s) const {
-    return (uint32_t(s) * threads + thread) * kN;
+    return (uint32_t(s) * shape.threads + thread) * kN;
   }
-  __device__ __forceinline__ bool has(int s, int e) const { return first(s) + e < shape.length; }
+  __device__ __forceinline__ bool has(int s, int e) const { return first(s) + e < length; }
 
   template <class Fn>
   __device__ __forceinline__ void for_each(const Fn& fn) const {
@@ -83,6 +88,13 @@ struct MvnGradRow {
     });
   }
 
+  /// The sum over the row's threads, known to all of them.
+  template <class V>
+  __device__ __forceinline__ V sum_of(V value, Raw<V>* scratch) const {
+    return shape.threads <= 32 ? warp_all_sum(value, int(shape.threads))
+                               : block_all_sum(value, scratch);
+  }
+
   /// The statistics of the row, known to all threads.
   __device__ __forceinline__ Normalizer<A> own_normalizer(const MvnGradCells& cells,
                                                           Raw<double>* first_scratch,
@@ -97,7 +109,7 @@ struct MvnGradRow {
 #pragma unroll
         for (int e = 0; e < kN; ++e) sum[e % 2] += has(s, e) ? v[e] : A(0);
       });
-      pivot = pivot_of<A>(block_all_sum(double(sum[0]) + double(sum[1]), first_scratch), n);
+      pivot = pivot_of<A>(sum_of(double(sum[0]) + double(sum[1]), first_scratch), n);
     }
     PivotSums<A> part;
     for_each([&](int s) {
@@ -107,7 +119,7 @@ struct MvnGradRow {
       for (int e = 0; e < kN; ++e)
         if (has(s, e)) part.add(v[e], pivot, e % 2);
     });
-    const TwoSums sums = block_all_sum(part.wide(), second_scratch);
+    const TwoSums sums = sum_of(part.wide(), second_scratch);
     const Moments<A> moments = cells.use_mean ? moments_about<A>(n, pivot, sums.first, sums.second)
                                               : Moments<A>{n, 0, 0, sums.second};
     return normalizer_of(moments, cells.use_variance, cells.epsilon);
@@ -148,7 +160,7 @@ struct MvnGradRow {
       if (is_last) return;
       const TwoSums part{double(first_sum[0]) + double(first_sum[1]),
                          double(second_sum[0]) + double(second_sum[1])};
-      const TwoSums sums = block_all_sum(part, scratch);
+      const TwoSums sums = sum_of(part, scratch);
       const auto n = double(shape.length);
       if (cells.use_mean) state.mean_w = static_cast<A>(sums.first / n);
       if (cells.use_variance) state.mean_wz = static_cast<A>(sums.second / n);
@@ -192,21 +204,30 @@ struct MvnGradRow {
   }
 };
 
-/// The rows' states, where totals follow, and dx, where it is wanted.
+/// dx, where it is wanted. The rows' states are known where `are_known`, but for the means over
+/// them; else they are made and, where totals follow, kept.
 template <class T>
 __global__ __launch_bounds__(kMvnGradMostRowThreads) void mvn_grad_row_kernel(
     const MvnGradArgs<T> args, const MvnGradCells cells, const MvnGradRowShape shape,
-    MvnGradState<Acc<T>>* states) {
+    const bool are_known, MvnGradState<Acc<T>>* states) {
   using A = Acc<T>;
   DEVICE_SHARED(first_scratch, Raw<double>[32]);
   DEVICE_SHARED(second_scratch, Raw<TwoSums>[32]);
   DEVICE_SHARED(third_scratch, Raw<TwoSums>[32]);
-  for (int64_t c = blockIdx.x; c < cells.kept.count; c += gridDim.x) {
-    const MvnGradRow<T> row(args, shape, cells.kept.at(c));
-    MvnGradState<A> state{row.own_normalizer(cells, first_scratch, second_scratch)};
+  const uint32_t rows = blockDim.x / shape.threads;
+  const int64_t step = step_of_blocks(rows);
+  for (int64_t first = first_of_block(rows); first < cells.kept.count; first += step) {
+    const int64_t c = first + threadIdx.x / shape.threads;
+    const bool exists = c < cells.kept.count;
+    const MvnGradRow<T> row(args, shape, cells.kept.at(exists ? c : first), exists);
+    MvnGradState<A> state;
+    if (!are_known)
+      state.normal = row.own_normalizer(cells, first_scratch, second_scratch);
+    else if (exists)
+      state = states[c];
     row.finish(cells, state, third_scratch);
-    if (states && threadIdx.x == 0) states[c] = state;
-    __syncthreads();  // the next row's sums take the same shared memory
+    if (!are_known && states && exists && row.thread == 0) states[c] = state;
+    if (shape.threads > 32) __syncthreads();  // the next row's sums take the same shared memory
   }
 }
 
