@@ -1,41 +1,32 @@
-// Launches the kernels of max unpooling: bits are moved by size, whatever they mean.
+// Launches the kernels of max unpooling.
+#include <algorithm>
+
+#include "cuda/launch.cuh"
 #include "cuda/unpool_generic.cuh"
+#include "cuda/unpool_near.cuh"
 
 namespace cudml::cuda {
 namespace {
 
-/// Which of a plan's tensors follow each other in memory, by position.
-struct Packed {
-  bool x = true, indices = true, y = true;
+/// Of launches that have mostly nothing to do.
+Geometry idle_geometry(int64_t n) {
+  constexpr int64_t kBlocks = 2048;
+  return unpool_geometry(std::min(n, kBlocks * int64_t{kUnpoolThreads}));
+}
 
-  explicit Packed(const UnpoolPlan& plan) {
-    int64_t sources = 1, targets = 1;
-    for (int i = 2; i >= 0; --i) {
-      const UnpoolSource& s = plan.source[i];
-      const UnpoolTarget& t = plan.target[i];
-      x &= s.size == 1 || s.x == sources;
-      indices &= s.size == 1 || s.indices == sources;
-      y &= t.size == 1 || t.y == targets;
-      sources *= s.size;
-      targets *= t.size;
-    }
-    for (int i = 1; i >= 0; --i) {
-      const UnpoolBatch& b = plan.batch[i];
-      x &= b.size == 1 || b.x == sources;
-      indices &= b.size == 1 || b.indices == sources;
-      y &= b.size == 1 || b.y == targets;
-      sources *= b.size;
-      targets *= b.size;
-    }
-  }
-};
-
-template <class T>
-void fetch(const UnpoolPlan& plan, const Choice& choice, const void* x, const UnpoolClaims& claims,
-           void* y, const Target& target) {
-  const Packed packed(plan);
-  launch(choice.name, unpool_fetch_kernel<T>, unpool_geometry(plan.targets()), target, plan,
-         static_cast<const T*>(x), claims, static_cast<T*>(y), plan.targets(), packed.x, packed.y);
+/// The claims of all source positions, then the result: where `asked` says so, if it is not null.
+void launch_claims(const UnpoolPlan& plan, const char* name, const UnpoolItems& items,
+                   const void* indices, const UnpoolClaims& claims, const uint32_t* asked,
+                   const Target& target) {
+  const UnpoolPacked packed(plan);
+  const auto geometry = asked ? idle_geometry : unpool_geometry;
+  const int64_t words = plan.targets() * (claims.is_wide ? 2 : 1);
+  launch("unpool_clear", unpool_clear_kernel, geometry(words), target,
+         static_cast<uint32_t*>(claims.data), words, asked);
+  launch("unpool_claim", unpool_claim_kernel, geometry(plan.sources()), target, plan, indices,
+         claims, plan.sources(), packed.indices, asked);
+  launch(name, unpool_fetch_kernel, geometry(plan.targets()), target, plan, items, claims,
+         plan.targets(), packed.x, packed.y, asked);
 }
 
 }  // namespace
@@ -43,19 +34,19 @@ void fetch(const UnpoolPlan& plan, const Choice& choice, const void* x, const Un
 void unpool(const UnpoolPlan& plan, const Choice& choice, const void* x, const void* indices,
             void* y, const Target& target) {
   if (plan.is_empty()) return;
-  const UnpoolClaims claims{target.workspace, are_claims_wide(plan)};
+  const UnpoolItems items{x, y, plan.item_size};
+  const UnpoolClaims claims{static_cast<char*>(target.workspace) + kUnpoolFlagBytes,
+                            are_claims_wide(plan)};
+  if (choice.kernel != int(UnpoolKernel::near))
+    return launch_claims(plan, choice.name, items, indices, claims, nullptr, target);
+  auto* const asked = static_cast<uint32_t*>(target.workspace);
   if (!target.is_rehearsal)
-    check_cuda(cudaMemsetAsync(target.workspace, 0, size_t(choice.geometry.workspace_bytes),
-                               static_cast<cudaStream_t>(target.stream)),
-               choice.name);
-  launch("unpool_claim", unpool_claim_kernel, unpool_geometry(plan.sources()), target, plan,
-         indices, claims, plan.sources(), Packed(plan).indices);
-  switch (plan.item_size) {
-    case 1: return fetch<uint8_t>(plan, choice, x, claims, y, target);
-    case 2: return fetch<uint16_t>(plan, choice, x, claims, y, target);
-    case 4: return fetch<uint32_t>(plan, choice, x, claims, y, target);
-    default: return fetch<uint64_t>(plan, choice, x, claims, y, target);
-  }
+    check_cuda(
+        cudaMemsetAsync(asked, 0, sizeof(uint32_t), static_cast<cudaStream_t>(target.stream)),
+        choice.name);
+  launch(choice.name, unpool_near_kernel, choice.geometry, target, plan, UnpoolChunks(plan),
+         indices, items, asked);
+  launch_claims(plan, "unpool_fetch", items, indices, claims, asked, target);
 }
 
 }  // namespace cudml::cuda

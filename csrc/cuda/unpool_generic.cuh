@@ -2,9 +2,7 @@
 // whatever the order of threads is; then each element of the result fetches what it was given.
 #pragma once
 
-#include "cuda/grid.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/unpool_kernels.h"
+#include "cuda/unpool_items.cuh"
 
 namespace cudml::cuda {
 
@@ -26,17 +24,18 @@ struct UnpoolClaims {
   }
 };
 
-/// A flat index; a negative one becomes a number that is out of range.
-__device__ inline uint64_t unpool_index(Dtype dtype, const void* indices, int64_t offset) {
-  if (dtype == Dtype::uint32) return static_cast<const uint32_t*>(indices)[offset];
-  if (dtype == Dtype::int32) return uint64_t(int64_t{static_cast<const int32_t*>(indices)[offset]});
-  return static_cast<const uint64_t*>(indices)[offset];
+/// No claims, in as many words.
+__global__ void __launch_bounds__(kUnpoolThreads)
+    unpool_clear_kernel(uint32_t* claims, int64_t words, const uint32_t* asked) {
+  if (is_idle(asked)) return;
+  for (int64_t i = thread_in_grid(); i < words; i += threads_in_grid()) claims[i] = 0;
 }
 
 /// `is_packed`: indices follow each other in memory.
 __global__ void __launch_bounds__(kUnpoolThreads)
     unpool_claim_kernel(UnpoolPlan plan, const void* indices, UnpoolClaims claims, int64_t sources,
-                        bool is_packed) {
+                        bool is_packed, const uint32_t* asked) {
+  if (is_idle(asked)) return;
   const int64_t step = threads_in_grid();
   for (int64_t i = thread_in_grid(); i < sources; i += step) {
     const int64_t at = is_packed ? i : source_at(plan, i).indices;
@@ -46,20 +45,22 @@ __global__ void __launch_bounds__(kUnpoolThreads)
 }
 
 /// Packed: elements follow each other in memory.
-template <class T>
 __global__ void __launch_bounds__(kUnpoolThreads)
-    unpool_fetch_kernel(UnpoolPlan plan, const T* x, UnpoolClaims claims, T* y, int64_t targets,
-                        bool is_x_packed, bool is_y_packed) {
+    unpool_fetch_kernel(UnpoolPlan plan, UnpoolItems items, UnpoolClaims claims, int64_t targets,
+                        bool is_x_packed, bool is_y_packed, const uint32_t* asked) {
+  if (is_idle(asked)) return;
   const int64_t step = threads_in_grid();
-  for (int64_t i = thread_in_grid(); i < targets; i += step) {
-    const uint64_t claim = claims.at(i);
-    T value = 0;
-    if (claim != 0) {
-      const int64_t position = int64_t(claim - 1);
-      value = x[is_x_packed ? position : source_at(plan, position).x];
+  items.as_elements([&]<class T>(const T* x, T* y) {
+    for (int64_t i = thread_in_grid(); i < targets; i += step) {
+      const uint64_t claim = claims.at(i);
+      T value = 0;
+      if (claim != 0) {
+        const int64_t position = int64_t(claim - 1);
+        value = x[is_x_packed ? position : source_at(plan, position).x];
+      }
+      y[is_y_packed ? i : target_at(plan, i)] = value;
     }
-    y[is_y_packed ? i : target_at(plan, i)] = value;
-  }
+  });
 }
 
 }  // namespace cudml::cuda

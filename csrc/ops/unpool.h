@@ -33,6 +33,7 @@ struct UnpoolPlan {
   int item_size = 4;
   Dtype index_dtype = Dtype::uint32;
   uint64_t limit = 0;  // indices from here on are out of range
+  int64_t step = 1;    // source positions to the next index of x's first spatial dimension
   UnpoolBatch batch[2];
   UnpoolSource source[3];
   UnpoolTarget target[3];

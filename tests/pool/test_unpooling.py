@@ -94,6 +94,52 @@ def test_indices_within_planes(case: str, dtype: str) -> None:
     check("max_unpooling", data(shape, dtype, 4, "special"), indices, sizes)
 
 
+def near(planes: int, rows: int, columns: int) -> np.ndarray:
+    """Indices of maxima of 2x2 into planes of twice as many rows and columns."""
+    h, w = 2 * np.indices((rows, columns))
+    taps = np.random.default_rng(8).integers(0, 2, (2, planes, 1, rows, columns))
+    first = np.arange(planes)[:, None, None, None] * (4 * rows * columns)
+    return np.asarray(first + (h + taps[0]) * (2 * columns) + w + taps[1])
+
+
+# Of a plane of 98 x 100 elements that is cut at element 8192: source positions and what they name.
+SEAM = 41 * 50
+MOVED: dict[str, dict[int, int]] = {
+    "nowhere": {},
+    "beyond the seam and back": {SEAM - 70: 8192, SEAM - 1: 8193, SEAM + 30: 8190, SEAM + 99: 8191},
+    "several to one": {SEAM - 3: 8191, SEAM + 4: 8191, SEAM - 5: 8192, SEAM + 6: 8192, 9: 1, 7: 1},
+    "out of range": {0: -1, 1: 9800, SEAM: 9801, 2449: 2**31 - 1},
+    "the last to the first": {2449: 0},
+    "the first to the last": {0: 9799, 1: 9799},
+    "hardly too far": {SEAM - 102: 8192, SEAM - 103: 8193, SEAM - 104: 8194},
+    "hardly too far behind": {SEAM + 97: 8191, SEAM + 98: 8190, SEAM + 99: 8189},
+}
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-32", "D-GRAD-1")
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("moved", MOVED)
+def test_indices_near_and_far(moved: str, kind: str) -> None:
+    """What blocks of a GPU find among the source positions near their elements, and what not."""
+    x, indices = data((1, 1, 49, 50), "float32", 6, "special"), near(1, 49, 50)
+    for position, index in MOVED[moved].items():
+        indices.flat[position] = index
+    check("max_unpooling", x, indices.astype(kind), (1, 1, 98, 100), layouts=("contiguous",))
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-32")
+@pytest.mark.parametrize("to", [0, 7999, 8000, 9599])
+def test_indices_into_other_planes(to: int) -> None:
+    """Of six planes of 1600 elements a block takes five and another one the last."""
+    for position in (0, 401, 1999, 2000, 2399):
+        indices = near(6, 20, 20).reshape(2, 3, 20, 20)
+        indices.flat[position] = to
+        x = data(indices.shape, "int16", 7)
+        check("max_unpooling", x, indices, (2, 3, 40, 40), layouts=("contiguous",))
+
+
 @pytest.mark.core
 @pytest.mark.small
 @pytest.mark.parametrize("kind", ["uint32", "uint64", "int64"])
@@ -226,4 +272,4 @@ def test_explained() -> None:
     assert e.kernel.startswith("unpool/") and e.pooled_axes is None
     assert e.bytes == X.size * (2 + 4) + 2 * 384 and e.workspace_bytes == 0
     e = cudml.explain("max_unpooling", X, PLACES, SIZES, device="sm_90")
-    assert e.kernel == "unpool_generic" and e.workspace_bytes == 4 * 384
+    assert e.kernel == "unpool_near" and e.workspace_bytes == 256 + 4 * 384

@@ -188,6 +188,8 @@ UNPOOLED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "many channels": ((2, 17, 3, 4), (2, 17, 6, 7)),
     "one plane": ((1, 1, 9, 20), (1, 1, 30, 31)),
     "one element": ((1, 1, 1), (1, 1, 1)),
+    "a plane of two chunks": ((1, 1, 45, 46), (1, 1, 91, 93)),
+    "a plane of long rows": ((1, 1, 2, 2100), (1, 1, 4, 2101)),
 }
 
 

@@ -46,7 +46,8 @@ FUNCTIONS = {
     "statistics_generic": ("mvn_generic", "statistics_store"),
     "statistics_rows": ("mvn_warp", "statistics_store"),
     "statistics_split": ("mvn_split_moments", "mvn_join", "statistics_store"),
-    "unpool_generic": ("unpool_claim", "unpool_fetch"),
+    "unpool_generic": ("unpool_clear", "unpool_claim", "unpool_fetch"),
+    "unpool_near": ("unpool_near",),
 }
 
 
