@@ -88,6 +88,41 @@ __device__ __forceinline__ void copy_inner(const PadRows& rows, const PadRow* ta
   }
 }
 
+/// What is left of a tile's rows beside `inner` units from `first` on, element by element: few as
+/// they are, a thread that had several would keep its block waiting. Four loads are on their way at
+/// a time.
+template <class T>
+__device__ __forceinline__ void copy_border(const PadRows& rows, const PadRow* table,
+                                            const int32_t* map, const RowTile& tile, uint32_t first,
+                                            uint32_t inner, const T* x, T* y, T value) {
+  constexpr uint32_t kN = kVector<T>;
+  const uint32_t n = tile.rows * (tile.end - tile.begin - inner) * kN;
+  for (uint32_t begin = threadIdx.x; begin < n; begin += 4 * kPadThreads) {
+    T element[4];
+    T* to[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t number = begin + uint32_t(k) * kPadThreads;
+      to[k] = nullptr;
+      if (number >= n) continue;
+      uint32_t unit = number / kN;
+      const PadRow row = table[rows.tiles.tile_rows == 1 ? 0 : rows.by_border.divide(unit)];
+      unit += tile.begin;
+      if (unit >= first) unit += inner;
+      const auto phase = int32_t(phase_of(y + row.y) / sizeof(T));
+      const int32_t at = int32_t(unit * kN + number % kN) - phase;
+      if (uint32_t(at) >= uint32_t(rows.out)) continue;
+      const int32_t i = source_of(rows, map, at);
+      element[k] = value;
+      if (row.x >= 0 && i >= 0) element[k] = x[row.x + i];
+      to[k] = y + row.y + at;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (to[k]) *to[k] = element[k];
+  }
+}
+
 /// Rows of neighbouring elements, long enough to have an inside.
 template <class T>
 __global__ void __launch_bounds__(kPadThreads)
@@ -100,20 +135,8 @@ __global__ void __launch_bounds__(kPadThreads)
   for_tiles(rows.tiles, table, find, [&](const RowTile& tile) {
     const uint32_t first = min(max(rows.inner_first, tile.begin), tile.end);
     const uint32_t last = min(max(rows.inner_last, tile.begin), tile.end);
-    const uint32_t inner = last - first, border = tile.end - tile.begin - inner;
-    copy_inner(rows, table, first, tile.rows * inner, x, y, constant);
-    for (uint32_t n = threadIdx.x; n < tile.rows * border; n += kPadThreads) {
-      uint32_t unit = n;
-      const PadRow row = table[rows.tiles.tile_rows == 1 ? 0 : rows.by_border.divide(unit)];
-      unit += tile.begin;
-      if (unit >= first) unit += inner;
-      const int32_t phase = int32_t(phase_of(y + row.y) / sizeof(T));
-      const int32_t at = int32_t(unit) * kVector<T> - phase;
-      write_vector(y + row.y + at, -at, rows.out - at, [&](int32_t e) {
-        const int32_t i = source_of(rows, map, at + e);
-        return row.x >= 0 && i >= 0 ? x[row.x + i] : value;
-      });
-    }
+    copy_inner(rows, table, first, tile.rows * (last - first), x, y, constant);
+    copy_border(rows, table, map, tile, first, last - first, x, y, value);
   });
 }
 

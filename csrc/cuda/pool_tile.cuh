@@ -13,7 +13,7 @@ namespace cudml::cuda {
 template <class T, Pooled kWhat, class Tile>
 struct TileOutputs {
   using V = Acc<T>;
-  using Rows = TileRows<T, Tile>;
+  using Rows = TileRows<T, Tile, kWhat == Pooled::average && kIsHalf<T>>;
   V joined[Tile::kOutH][Tile::kOutW];
   int32_t tap[Tile::kOutH][Tile::kOutW];
 
@@ -56,11 +56,11 @@ struct TileOutputs {
       int32_t column[Tile::kOutW];
 #pragma unroll
       for (int j = 0; j < Tile::kOutW; ++j) {
-        row[j] = load_as_acc(in.v[r][j * Tile::kStride]);
+        row[j] = in.value(r, j * Tile::kStride);
         column[j] = 0;
 #pragma unroll
         for (int c = 1; c < Tile::kWidth; ++c) {
-          const V v = load_as_acc(in.v[r][j * Tile::kStride + c]);
+          const V v = in.value(r, j * Tile::kStride + c);
           if constexpr (kWhat == Pooled::max) row[j] = max_of(row[j], v);
           if constexpr (kWhat == Pooled::average) row[j] += v;
           if constexpr (kWhat == Pooled::winner) {

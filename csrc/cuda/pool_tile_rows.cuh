@@ -34,6 +34,13 @@ struct TileRows {
   static constexpr int kColumns = kInPairs ? (Tile::kInW + 1) / 2 : Tile::kInW;
   std::conditional_t<kInPairs, uint32_t, T> v[Tile::kInH][kColumns];
 
+  __device__ __forceinline__ Acc<T> value(int r, int c) const {
+    if constexpr (kInPairs)
+      return load_as_acc(half_of<T>(v[r][c / 2], c % 2));
+    else
+      return load_as_acc(v[r][c]);
+  }
+
   /// Loads rows of which at least the bodies lie inside, in vectors of kN: all of them are on their
   /// way before one is taken apart.
   template <int kLead, int kN>

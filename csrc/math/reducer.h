@@ -6,6 +6,7 @@
 
 #include "core/hd.h"
 #include "core/scalar.h"
+#include "math/elementary.h"
 
 namespace cudml {
 
@@ -47,10 +48,18 @@ HD bool wins(V best, V v) {
   return !(v <= best) & (is_nan(best) == false);
 }
 
-/// Divides once (D-AVG-5); nothing counted gives 0 (D-AVG-3).
+/// Divides once (D-AVG-5); nothing counted gives 0 (D-AVG-3). Zeros keep their sign, and what is
+/// not finite stays, where a device's quotient has no branches.
 template <class V>
 HD V average_of(V sum, V divisor) {
-  return divisor == V{0} ? V{0} : sum / divisor;
+  if (divisor == V{0}) return V{0};
+#ifdef __CUDA_ARCH__
+  if constexpr (std::is_same_v<V, float>) {
+    const float quotient = near_quotient(sum, divisor);
+    return sum != 0 && sum - sum == 0 ? quotient : sum;
+  }
+#endif
+  return sum / divisor;
 }
 
 /// value^p for p >= 1 by repeated squaring.
