@@ -1,8 +1,8 @@
 """The GPU's results against those of the simulated device and of the CPU, kernel by kernel.
 
-Where the specification fixes every bit (max pooling, indices, padding, integers) all three must
-agree in every bit; elsewhere the GPU must stay within the reference's bounds, and how often its
-bits differ from the simulated device's is counted.
+Where the specification fixes every bit (indices, padding, unpooling, integers) all three must
+agree in every bit; elsewhere the GPU must stay within the reference's bounds, or have an equal
+number or some NaN, and how often its bits differ from the simulated device's is counted.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def compare(number: int, dtype: str) -> Found:
         found.counts["exact" if all(want.exact) else "bounded"] += 1
         if set(want.rules) == {"bits"} and (wrong := differing(outputs, on_cpu)):
             found.failures.append(f"{what}: {wrong} elements differ from the CPU's")
-        if all(want.exact) and apart:
+        if set(want.rules) == {"bits"} and apart:
             found.failures.append(f"{what}: {apart} elements differ from the simulated device's")
     return found
 

@@ -109,6 +109,126 @@ def layer_norm(rows: int, columns: int) -> SpeedCase:
     )
 
 
+def norm_grad(
+    name: str, shape: tuple[int, ...], axes: tuple[int, ...], along: int, peer: Any
+) -> SpeedCase:
+    """All three gradients with statistics given; scale and bias vary along one dimension."""
+
+    def make(dtype: torch.dtype) -> Tensors:
+        x, grad = normal(shape, dtype), normal(shape, dtype)
+        vector = [n if a == along else 1 for a, n in enumerate(shape)]
+        scale = normal(tuple(vector), dtype)
+        bias = normal(tuple(vector), dtype)
+        mean = x.float().mean(axes, keepdim=True)
+        variance = x.float().var(axes, correction=0, keepdim=True)
+        of_peer = {"_mean": mean.flatten(), "_rstd": (variance + 1e-5).rsqrt().flatten()}
+        results = {"y": torch.empty_like(x), "dscale": scale.clone(), "dbias": bias.clone()}
+        return {"x": x, "grad": grad, "scale": scale, "bias": bias, "mean": mean,
+                "variance": variance, **results, **of_peer}  # fmt: skip
+
+    def ours(t: Tensors) -> Any:
+        given = (t["x"], t["grad"], t["scale"], t["bias"])
+        return cudml.mean_variance_normalization_grad(
+            *given, axes=axes, mean=t["mean"], variance=t["variance"],
+            out=(t["y"], t["dscale"], t["dbias"]),
+        )  # fmt: skip
+
+    return SpeedCase(f"{name} gradient, {'x'.join(map(str, shape))}", make, ours, peer)
+
+
+def layer_norm_grad(rows: int, columns: int) -> SpeedCase:
+    def peer(t: Tensors) -> torch.Tensor:
+        result = aten.native_layer_norm_backward(
+            t["grad"], t["x"], [columns], t["_mean"][:, None], t["_rstd"][:, None], t["scale"][0],
+            t["bias"][0], [True, True, True],
+        )  # fmt: skip
+        return result[0]
+
+    return norm_grad("LayerNorm", (rows, columns), (1,), 1, peer)
+
+
+def batch_norm_grad(shape: tuple[int, ...]) -> SpeedCase:
+    def peer(t: Tensors) -> torch.Tensor:
+        result = aten.native_batch_norm_backward(
+            t["grad"], t["x"], t["scale"].flatten(), None, None, t["_mean"], t["_rstd"], True,
+            1e-5, [True, True, True],
+        )  # fmt: skip
+        return result[0]
+
+    return norm_grad("BatchNorm", shape, (0, 2, 3), 1, peer)
+
+
+def group_norm_grad(n: int, c: int, h: int, w: int) -> SpeedCase:
+    """32 groups."""
+    grouped = (n, 32, c // 32, h, w)
+
+    def make(dtype: torch.dtype) -> Tensors:
+        x, grad = normal(grouped, dtype), normal(grouped, dtype)
+        vectors = {name: normal((1, 32, c // 32, 1, 1), dtype) for name in ("scale", "bias")}
+        mean = x.float().mean((2, 3, 4), keepdim=True)
+        variance = x.float().var((2, 3, 4), correction=0, keepdim=True)
+        rstd = (variance + 1e-5).rsqrt().view(n, 32)
+        results = {f"d{name}": torch.empty_like(v) for name, v in vectors.items()}
+        return {"x": x, "grad": grad, **vectors, "mean": mean, "variance": variance,
+                "y": torch.empty_like(x), **results, "_mean": mean.view(n, 32).to(dtype),
+                "_rstd": rstd.to(dtype)}  # fmt: skip
+
+    def ours(t: Tensors) -> Any:
+        return cudml.mean_variance_normalization_grad(
+            t["x"], t["grad"], t["scale"], t["bias"], axes=(2, 3, 4), mean=t["mean"],
+            variance=t["variance"], out=(t["y"], t["dscale"], t["dbias"]),
+        )  # fmt: skip
+
+    def peer(t: Tensors) -> torch.Tensor:
+        image, grad = t["x"].view(n, c, h, w), t["grad"].view(n, c, h, w)
+        result = aten.native_group_norm_backward(
+            grad, image, t["_mean"], t["_rstd"], t["scale"].flatten(), n, c, h * w, 32,
+            [True, True, True],
+        )  # fmt: skip
+        return result[0].view(grouped)
+
+    return SpeedCase(f"GroupNorm 32 gradient, {n}x{c}x{h}x{w}", make, ours, peer)
+
+
+def batch_norm(shape: tuple[int, ...]) -> SpeedCase:
+    """Statistics of the batch, as in training."""
+
+    def make(dtype: torch.dtype) -> Tensors:
+        x = normal(shape, dtype)
+        vectors = {name: normal((1, shape[1], 1, 1), dtype) for name in ("scale", "bias")}
+        return {"x": x, **vectors, "y": torch.empty_like(x)}
+
+    return SpeedCase(
+        f"BatchNorm, {'x'.join(map(str, shape))}",
+        make,
+        lambda t: cudml.mean_variance_normalization(
+            t["x"], t["scale"], t["bias"], axes=(0, 2, 3), out=t["y"]
+        ),
+        lambda t: F.batch_norm(
+            t["x"], None, None, t["scale"].flatten(), t["bias"].flatten(), training=True
+        ),
+    )
+
+
+def unpooling(shape: tuple[int, ...]) -> SpeedCase:
+    """Of maxima of 2x2; ours take indices into the whole, PyTorch's into a plane."""
+    n, c, h, w = shape
+
+    def make(dtype: torch.dtype) -> Tensors:
+        whole = normal((n, c, 2 * h, 2 * w), dtype)
+        x, of_plane = F.max_pool2d(whole, 2, return_indices=True)
+        planes = torch.arange(n * c, device="cuda").view(n, c, 1, 1)
+        indices = of_plane + planes * (4 * h * w)
+        return {"x": x, "indices": indices, "y": torch.empty_like(whole), "_of_plane": of_plane}
+
+    return SpeedCase(
+        f"unpooling 2x2/2, {'x'.join(map(str, shape))}",
+        make,
+        lambda t: cudml.max_unpooling(t["x"], t["indices"], (n, c, 2 * h, 2 * w), out=t["y"]),
+        lambda t: F.max_unpool2d(t["x"], t["_of_plane"], 2),
+    )
+
+
 def group_norm_silu(n: int, c: int, h: int, w: int) -> SpeedCase:
     """32 groups, scale and bias of each channel, SiLU."""
     grouped = (n, 32, c // 32, h, w)
@@ -163,4 +283,10 @@ def speed_cases() -> list[SpeedCase]:
                 lambda x: F.pad(x, (0, 1, 0, 1)), **edges),
         layer_norm(8192, 4096),
         group_norm_silu(1, 256, 512, 512),
+        batch_norm((32, 64, 112, 112)),
+        layer_norm_grad(8192, 768),
+        layer_norm_grad(8192, 4096),
+        batch_norm_grad((32, 64, 112, 112)),
+        group_norm_grad(2, 320, 64, 64),
+        unpooling((16, 64, 128, 128)),
     ]  # fmt: skip

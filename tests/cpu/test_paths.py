@@ -46,6 +46,15 @@ CSRC = ROOT / "csrc" / "cpu"
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.path)
 
 
+@pytest.fixture(autouse=True)
+def _two_threads() -> Iterator[None]:
+    """Some paths ask for so much work of each."""
+    before = cudml.get_num_threads()
+    cudml.set_num_threads(2)
+    yield
+    cudml.set_num_threads(before)
+
+
 def lacks_processor(e: Any, path: str) -> bool:
     return f"not {path}, which needs that {PROCESSOR}" in e.reason
 

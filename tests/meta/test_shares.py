@@ -158,7 +158,8 @@ pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=
 )
 def test_what_a_run_takes(words: list[str], want: str) -> None:
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    env["PYTHONPATH"] = str(ROOT / "tests" / "support")
+    before = [p for p in (os.environ.get("PYTHONPATH"),) if p]
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests" / "support"), *before])
     command = [sys.executable, "-c", READER, *words]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert f"Exit: {want}\n" in done.stdout + done.stderr, done.stdout + done.stderr

@@ -21,7 +21,7 @@ NUMBERS = VALUES[4:]
 @pytest.mark.core
 @pytest.mark.decision("D-MAX-3", "D-MAX-5", "D-MAX-6")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("planes", [16, 35, 64, 700])
+@pytest.mark.parametrize("planes", [32, 35, 64, 700])
 def test_winners(dtype: str, planes: int) -> None:
     """Values that tie or are in no order, all of them and only where a few NaNs are; rows and
     columns that windows do not reach, and windows without any; planes with gaps between elements,
