@@ -42,6 +42,8 @@ void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Op
   using A = Acc<T>;
   const MvnGradWorkspace workspace = mvn_grad_workspace(plan);
   const bool are_alike = are_totals_alike(plan);
+  MvnGradTotalParts<A> totals[2] = {};
+  int64_t elements = 0;
   for (int k = 0; k < 2; ++k) {
     const MvnGradTotal& total = plan.totals[k];
     if (!total.is_wanted) continue;
@@ -51,9 +53,12 @@ void launch_totals(const MvnGradPlan& plan, const MvnGradArgs<T>& args, const Op
       parts[i] =
           i == k || are_alike ? at_byte<Total<A>>(target.workspace, workspace.parts[i]) : nullptr;
     if (part_count && (k == 0 || !are_alike)) launch_parts(plan, args, o, k, states, parts, target);
-    launch("mvn_grad_join", mvn_grad_join_kernel<A>, over(total.count), target, result_of(total, o),
-           parts[k], part_count);
+    totals[k] = {result_of(total, o), parts[k], part_count};
+    elements += total.count;
   }
+  if (elements > 0)
+    launch("mvn_grad_join", mvn_grad_join_kernel<A>, over(elements * kMvnGradJoinLanes), target,
+           totals[0], totals[1]);
 }
 
 /// States, where totals follow or all of them is given, and dx.

@@ -231,25 +231,49 @@ struct MvnGradResult {
   }
 };
 
-/// Adds the parts of each element in their order, and rounds once. Some parts are on their way
-/// together.
+__device__ __forceinline__ Total<float> total_of_lane(const Total<float>& t, int distance) {
+  return {exchange(t.sum, distance)};
+}
+__device__ __forceinline__ Total<double> total_of_lane(const Total<double>& t, int distance) {
+  return {exchange(t.sum, distance), exchange(t.lost, distance)};
+}
+
+/// The parts of a total, `count` of each element.
 template <class A>
-__global__ __launch_bounds__(kMvnGradThreads) void mvn_grad_join_kernel(const MvnGradResult result,
-                                                                        const Total<A>* parts,
-                                                                        int64_t part_count) {
-  constexpr int kTogether = 16;
-  for (int64_t e = thread_in_grid(); e < result.count; e += threads_in_grid()) {
+struct MvnGradTotalParts {
+  MvnGradResult result;
+  const Total<A>* data;
+  int64_t count;
+};
+
+/// Adds the parts of each element in an order of their number alone, and rounds once. Some parts
+/// are on their way together.
+template <class A>
+__global__ __launch_bounds__(kMvnGradThreads) void mvn_grad_join_kernel(
+    const MvnGradTotalParts<A> first, const MvnGradTotalParts<A> second) {
+  constexpr int kLanes = kMvnGradJoinLanes, kTogether = 8;
+  const int lane = int(threadIdx.x) % kLanes;
+  const int64_t all = first.result.count + second.result.count;
+  const int64_t step = step_of_blocks(kMvnGradThreads / kLanes);
+  // All lanes of a warp take part in the exchange.
+  for (int64_t begin = first_of_block(kMvnGradThreads / kLanes); begin < all; begin += step) {
+    const int64_t number = begin + threadIdx.x / kLanes;
+    const bool is_second = number >= first.result.count;
+    const MvnGradTotalParts<A>& of = is_second ? second : first;
+    const int64_t e = number - (is_second ? first.result.count : 0);
     Total<A> sum;
-    for (int64_t first = 0; first < part_count; first += kTogether) {
+    for (int64_t at = lane; number < all && at < of.count; at += kLanes * kTogether) {
       Total<A> some[kTogether];
 #pragma unroll
       for (int p = 0; p < kTogether; ++p)
-        if (first + p < part_count) some[p] = parts[(first + p) * result.count + e];
+        if (at + p * kLanes < of.count) some[p] = of.data[(at + p * kLanes) * of.result.count + e];
 #pragma unroll
       for (int p = 0; p < kTogether; ++p)
-        if (first + p < part_count) sum.add(some[p]);
+        if (at + p * kLanes < of.count) sum.add(some[p]);
     }
-    result.store(e, sum.value());
+    for (int distance = kLanes / 2; distance > 0; distance /= 2)
+      sum.add(total_of_lane(sum, distance));
+    if (lane == 0 && number < all) of.result.store(e, sum.value());
   }
 }
 

@@ -54,12 +54,12 @@ int64_t row_accesses(const MvnGradPlan& plan) {
 }
 
 bool fits_registers(const MvnGradPlan& plan, const Situation&) {
-  return row_accesses(plan) <= kMvnGradMostRowThreads * kMvnGradSlots;
+  return row_accesses(plan) <= kMvnGradRowThreads * kMvnGradSlots;
 }
 
 Geometry row_geometry(const MvnGradPlan& plan, const Situation&) {
   const int threads = mvn_grad_row_threads(plan);
-  const int64_t rows = threads <= 32 ? kMvnGradShortRowThreads / threads : 1;
+  const int64_t rows = threads <= 32 ? kMvnGradRowThreads / threads : 1;
   return {uint32_t(std::min(ceil_div(plan.cells, rows), kMostLoopBlocks)), uint32_t(rows * threads),
           0, mvn_grad_workspace(plan).total};
 }

@@ -11,14 +11,12 @@ enum class MvnGradKernel : int { row, pieces, columns, generic, count };
 
 inline constexpr int kMvnGradThreads = 256;
 
-/// Accesses of 16 bytes of one thread to each tensor of a row that a block keeps.
-inline constexpr int kMvnGradSlots = 2;
-inline constexpr int kMvnGradMostRowThreads = 512;
+/// Accesses of 16 bytes of one thread to each tensor of a row that is kept, and threads of a block.
+inline constexpr int kMvnGradSlots = 4, kMvnGradRowThreads = 256;
 
-/// Threads that share a row, of its length alone: some lanes of a warp, or whole warps. Of short
-/// rows a block takes several.
+/// Threads that share a row, of its length alone: some lanes of a warp, or whole warps. Of rows of
+/// at most a warp a block takes several.
 int mvn_grad_row_threads(const MvnGradPlan& plan);
-inline constexpr int kMvnGradShortRowThreads = 128;
 
 /// How a total is cut: blocks take `lanes` of its elements side by side and the other threads their
 /// terms, of which `parts` blocks take a share each. Whatever the device, so that it adds alike,
@@ -28,6 +26,9 @@ struct MvnGradCut {
   bool is_along_rows = false;  // each lane takes kMvnGradColumns elements
 };
 MvnGradCut mvn_grad_cut(const MvnGradPlan& plan, int total);
+
+/// Threads that add up the parts of a total's element.
+inline constexpr int kMvnGradJoinLanes = 8;
 
 /// Whether both totals are wanted and are sums over the same dimensions: one pass makes both.
 bool are_totals_alike(const MvnGradPlan& plan);

@@ -11,6 +11,7 @@ namespace cudml::cuda {
 /// neither layout nor alignment changes the order of a sum.
 struct MvnGradRowShape {
   uint32_t length, threads;
+  double inverse_length;
   int64_t scale_step, bias_step;                      // 0 or 1
   bool is_x_aligned, is_grad_aligned, is_dx_aligned;  // every access is one aligned vector
   Access scale, bias;
@@ -18,6 +19,7 @@ struct MvnGradRowShape {
   MvnGradRowShape(const MvnGradPlan& plan, const Operands& o)
       : length(uint32_t(plan.cell_size)),
         threads(uint32_t(mvn_grad_row_threads(plan))),
+        inverse_length(1.0 / double(plan.cell_size)),
         scale_step(plan.reduced[0].scale),
         bias_step(plan.reduced[0].bias),
         is_x_aligned(is_aligned(plan, &MvnGradAxis::x, o.inputs[0])),
@@ -36,6 +38,46 @@ struct MvnGradRowShape {
     return is_whole;
   }
 };
+
+/// Some elements, `count` of a vector. Not inlined: it would be copied for each of a thread's
+/// accesses.
+template <class T>
+__device__ __noinline__ Carrier load_few(const T* from, int count) {
+  RowSlot<T> slot = {};
+#pragma unroll
+  for (int e = 0; e < kVector<T>; ++e)
+    if (e < count) slot.v[e] = from[e];
+  return std::bit_cast<Carrier>(slot);
+}
+template <class T>
+__device__ __noinline__ void store_few(T* to, Carrier carrier, int count) {
+  const auto slot = unpacked<T>(carrier);
+#pragma unroll
+  for (int e = 0; e < kVector<T>; ++e)
+    if (e < count) to[e] = slot.v[e];
+}
+template <class T, class A = Acc<T>>
+__device__ __noinline__ Values<A, kVector<A>> load_few(Parameter<T> p, int64_t from, int count) {
+  Values<A, kVector<A>> values;
+#pragma unroll
+  for (int e = 0; e < kVector<A>; ++e) values.v[e] = e < count ? p.at(from + e) : A(0);
+  return values;
+}
+
+/// Has the compiler forget what it knows of a register: else it keeps the elements that were taken
+/// out of it, or the addresses that were made of it, which need more registers than making them
+/// again needs time.
+__device__ __forceinline__ void forget([[maybe_unused]] uint32_t& word) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(word));
+#endif
+}
+__device__ __forceinline__ void forget(Carrier& c) {
+  forget(c.x);
+  forget(c.y);
+  forget(c.z);
+  forget(c.w);
+}
 
 /// A thread's part of one row.
 template <class T>
@@ -65,6 +107,8 @@ struct MvnGradRow {
     return (uint32_t(s) * shape.threads + thread) * kN;
   }
   __device__ __forceinline__ bool has(int s, int e) const { return first(s) + e < length; }
+  /// Elements of the s-th access, some of them beyond a vector.
+  __device__ __forceinline__ int left(int s) const { return int(length - first(s)); }
 
   template <class Fn>
   __device__ __forceinline__ void for_each(const Fn& fn) const {
@@ -79,13 +123,7 @@ struct MvnGradRow {
       for_each([&](int s) { to[s] = *reinterpret_cast<const Carrier*>(from + first(s)); });
       return;
     }
-    for_each([&](int s) {
-      RowSlot<T> slot = {};
-#pragma unroll
-      for (int e = 0; e < kN; ++e)
-        if (has(s, e)) slot.v[e] = from[first(s) + e];
-      to[s] = std::bit_cast<Carrier>(slot);
-    });
+    for_each([&](int s) { to[s] = load_few(from + first(s), left(s)); });
   }
 
   /// The sum over the row's threads, known to all of them.
@@ -125,89 +163,102 @@ struct MvnGradRow {
     return normalizer_of(moments, cells.use_variance, cells.epsilon);
   }
 
-  /// z and w of the thread's s-th access.
-  __device__ __forceinline__ void elements(int s, const Normalizer<A>& normal, A (&z)[kN],
-                                           A (&w)[kN]) const {
-    A scales[kN];
-    fetch_parameter(args.scale, shape.scale, origin.scale, s, shape.scale_step, scales);
-    widen(unpacked<T>(grad[s]), w);
-    widen(unpacked<T>(x[s]), z);
-#pragma unroll
-    for (int e = 0; e < kN; ++e) z[e] = normal(z[e]);
-    if (args.activation != ActivationKind::identity) pass(s, z, scales, w);
-#pragma unroll
-    for (int e = 0; e < kN; ++e) w[e] *= scales[e];
-  }
-
   /// The means of w and of w * z over the row, where they are its own, then dx, where it is wanted.
   /// Both passes are one loop: their elements take much code.
   __device__ __forceinline__ void finish(const MvnGradCells& cells, MvnGradState<A>& state,
-                                         Raw<TwoSums>* scratch) const {
+                                         Raw<TwoSums>* scratch) {
 #pragma unroll 1
     for (bool is_last = !cells.has_own_sums;; is_last = true) {
       if (is_last && !args.dx) return;
+      forget(thread);
+#pragma unroll
+      for (int s = 0; s < kMvnGradSlots; ++s) {
+        forget(x[s]);
+        forget(grad[s]);
+      }
       A first_sum[2] = {}, second_sum[2] = {};
       for_each([&](int s) {
-        A z[kN], w[kN];
-        elements(s, state.normal, z, w);
-        if (is_last) return write(s, state, z, w);
+        Parts result;
 #pragma unroll
-        for (int e = 0; e < kN; ++e) {
-          first_sum[e % 2] += has(s, e) ? w[e] : A(0);
-          second_sum[e % 2] += has(s, e) ? w[e] * z[e] : A(0);
+        for (int p = 0; p < kParts; ++p) {
+          A z[kPart], w[kPart];
+          elements(s, p, state.normal, z, w);
+#pragma unroll
+          for (int e = 0; e < kPart; ++e) {
+            if (is_last) {
+              w[e] = args.dx_of(z[e], w[e], state);
+            } else {
+              first_sum[e % 2] += w[e];
+              second_sum[e % 2] = fused(w[e], z[e], second_sum[e % 2]);
+            }
+          }
+          if (is_last) result.v[p] = narrow<T>(w);
         }
+        if (is_last) write(s, result);
       });
       if (is_last) return;
       const TwoSums part{double(first_sum[0]) + double(first_sum[1]),
                          double(second_sum[0]) + double(second_sum[1])};
       const TwoSums sums = sum_of(part, scratch);
-      const auto n = double(shape.length);
-      if (cells.use_mean) state.mean_w = static_cast<A>(sums.first / n);
-      if (cells.use_variance) state.mean_wz = static_cast<A>(sums.second / n);
+      if (cells.use_mean) state.mean_w = static_cast<A>(sums.first * shape.inverse_length);
+      if (cells.use_variance) state.mean_wz = static_cast<A>(sums.second * shape.inverse_length);
     }
   }
 
  private:
-  __device__ __forceinline__ void write(int s, const MvnGradState<A>& state, const A (&z)[kN],
-                                        A (&w)[kN]) const {
-    T* const to = args.dx + origin.dx + first(s);
+  /// An access is worked on in parts: few values of each are in registers beside the row.
+  static constexpr int kPart = kVector<A>, kParts = kN / kPart;
+  struct Parts {
+    Vector<T, kPart> v[kParts];
+  };
+
+  /// z and w of part p of the thread's s-th access, 0 beyond the row.
+  __device__ __forceinline__ void elements(int s, int p, const Normalizer<A>& normal, A (&z)[kPart],
+                                           A (&w)[kPart]) const {
+    A scales[kPart];
+    fetch_parameter(args.scale, shape.scale, origin.scale, s, p, shape.scale_step, scales);
+    widen(std::bit_cast<Parts>(grad[s]).v[p], w);
+    widen(std::bit_cast<Parts>(x[s]).v[p], z);
 #pragma unroll
-    for (int e = 0; e < kN; ++e) {
-      const A rest = w[e] - state.mean_w;
-      w[e] = state.normal.factor * (args.takes_product ? fused(-z[e], state.mean_wz, rest) : rest);
+    for (int e = 0; e < kPart; ++e) z[e] = normal(z[e]);
+    if (args.activation != ActivationKind::identity) {
+      A biases[kPart];
+      fetch_parameter(args.bias, shape.bias, origin.bias, s, p, shape.bias_step, biases);
+      args.pass(z, scales, biases, w);
     }
-    const RowSlot<T> slot = narrow<T>(w);
-    if (shape.is_dx_aligned) return store_vector(to, slot);
+    const int count = left(s) - p * kPart;
 #pragma unroll
-    for (int e = 0; e < kN; ++e)
-      if (has(s, e)) to[e] = slot.v[e];
+    for (int e = 0; e < kPart; ++e) w[e] *= scales[e];
+    if (count >= kPart) return;
+#pragma unroll
+    for (int e = 0; e < kPart; ++e)
+      if (e >= count) z[e] = w[e] = 0;
   }
 
-  __device__ __forceinline__ void fetch_parameter(const Parameter<T>& p, Access access,
-                                                  int64_t base, int s, int64_t step,
-                                                  A (&out)[kN]) const {
-    fetch(p, access, base + first(s) * step, out, [&](A(&values)[kN]) {
+  __device__ __forceinline__ void write(int s, const Parts& result) const {
+    T* const to = args.dx + origin.dx + first(s);
+    if (shape.is_dx_aligned)
+      store_vector(to, std::bit_cast<RowSlot<T>>(result));
+    else
+      store_few(to, std::bit_cast<Carrier>(result), left(s));
+  }
+
+  __device__ __forceinline__ void fetch_parameter(const Parameter<T>& parameter, Access access,
+                                                  int64_t base, int s, int p, int64_t step,
+                                                  A (&out)[kPart]) const {
+    const uint32_t at = first(s) + uint32_t(p * kPart);
+    fetch(parameter, access, base + at * step, out, [&](A(&values)[kPart]) {
+      const auto some = load_few(parameter, base + at, left(s) - p * kPart);
 #pragma unroll
-      for (int e = 0; e < kN; ++e) values[e] = has(s, e) ? p.at(base + first(s) + e) : A(0);
+      for (int e = 0; e < kPart; ++e) values[e] = some.v[e];
     });
-  }
-
-  /// h takes the place of grad.
-  __device__ __forceinline__ void pass(int s, const A (&z)[kN], const A (&scales)[kN],
-                                       A (&grad)[kN]) const {
-    A biases[kN];
-    fetch_parameter(args.bias, shape.bias, origin.bias, s, shape.bias_step, biases);
-#pragma unroll
-    for (int e = 0; e < kN; ++e)
-      grad[e] = pass_value<A>(args.activation, args.a, args.b, grad[e],
-                              fused(z[e], scales[e], biases[e]));
   }
 };
 
 /// dx, where it is wanted. The rows' states are known where `are_known`, but for the means over
 /// them; else they are made and, where totals follow, kept.
 template <class T>
-__global__ __launch_bounds__(kMvnGradMostRowThreads) void mvn_grad_row_kernel(
+__global__ __launch_bounds__(kMvnGradRowThreads, 2) void mvn_grad_row_kernel(
     const MvnGradArgs<T> args, const MvnGradCells cells, const MvnGradRowShape shape,
     const bool are_known, MvnGradState<Acc<T>>* states) {
   using A = Acc<T>;
@@ -219,7 +270,7 @@ __global__ __launch_bounds__(kMvnGradMostRowThreads) void mvn_grad_row_kernel(
   for (int64_t first = first_of_block(rows); first < cells.kept.count; first += step) {
     const int64_t c = first + threadIdx.x / shape.threads;
     const bool exists = c < cells.kept.count;
-    const MvnGradRow<T> row(args, shape, cells.kept.at(exists ? c : first), exists);
+    MvnGradRow<T> row(args, shape, cells.kept.at(exists ? c : first), exists);
     MvnGradState<A> state;
     if (!are_known)
       state.normal = row.own_normalizer(cells, first_scratch, second_scratch);
