@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import gpu
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-SECONDS = 62  # for all of them
+SECONDS = 42  # for all of them
 FOUND = 77  # exit status where a tool reports an error
 SUMMARY = re.compile(r"(ERROR|RACECHECK) SUMMARY: .*")
 
