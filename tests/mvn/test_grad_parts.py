@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import backends
 import cudml
+from cudml import bounds
 from harness import check, data
 from mvn_support import bits
 from placed_gradients import arrays_of_gradient
@@ -189,3 +191,20 @@ def test_a_cell_is_the_same_among_others(kind: str, dtype: str) -> None:
         every = cudml.mean_variance_normalization_grad(**given, axes=axes, activation=activation)[0]
         alone = cudml.mean_variance_normalization_grad(**some, axes=axes, activation=activation)[0]
         assert bits(alone).tolist() == bits(every[at]).tolist()
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((20000, 4), "float32"), ((3000, 40), "float16"), ((700, 3), "float64")]
+)
+def test_totals_of_many_rows(shape: tuple[int, int], dtype: str) -> None:
+    """So many parts that several lanes join those of an element, and the last one has fewer."""
+    device = backends.current()
+    given = arrays_of_gradient(shape, (1, shape[1]), dtype)
+    mean, variance = (data((shape[0], 1), "float64", seed) for seed in (5, 6))
+    call = {**given, "axes": 1, "mean": mean, "variance": np.abs(variance)}
+    sent = {k: device.to(v) if isinstance(v, np.ndarray) else v for k, v in call.items()}
+    results = [device.back(y) for y in device.call(OP, **sent)]
+    verdict = bounds.compare(results, bounds.expected(OP, **call))
+    assert verdict.ok, verdict.message
