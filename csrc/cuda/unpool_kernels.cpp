@@ -65,7 +65,8 @@ bool are_chunks_small(const UnpoolPlan& plan, const Situation&) {
 
 Geometry near_geometry(const UnpoolPlan& plan, const Situation&) {
   const int64_t blocks = std::min(UnpoolChunks(plan).count(), kMostLoopBlocks);
-  return {uint32_t(blocks), kUnpoolThreads, 0, kUnpoolFlagBytes + claim_bytes(plan)};
+  return {uint32_t(blocks), kUnpoolThreads, kUnpoolTile * int64_t(sizeof(uint32_t)),
+          kUnpoolFlagBytes + claim_bytes(plan)};
 }
 
 Geometry generic_geometry(const UnpoolPlan& plan, const Situation&) {

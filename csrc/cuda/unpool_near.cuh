@@ -63,7 +63,7 @@ __device__ __forceinline__ void fetch_chunk(const UnpoolChunk& chunk, const uint
 __global__ void __launch_bounds__(kUnpoolThreads)
     unpool_near_kernel(UnpoolPlan plan, UnpoolChunks all, const void* indices, UnpoolItems items,
                        uint32_t* asked) {
-  DEVICE_SHARED(claims, uint32_t[kUnpoolTile]);
+  DYNAMIC_SHARED(claims, uint32_t);  // of kUnpoolTile elements
   for (int64_t number = blockIdx.x; number < all.count(); number += gridDim.x) {
     const UnpoolChunk chunk = all.at(number);
     for (int64_t i = threadIdx.x; i < chunk.targets; i += kUnpoolThreads) claims[i] = 0;
