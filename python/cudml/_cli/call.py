@@ -38,7 +38,10 @@ class Call:
         """The call in Python, broken before ``width`` columns and indented below its bracket."""
         words = [*self.arrays]
         words += [self.shown.get(i, _literal(a)) for i, a in enumerate(self.args)]
-        words += [f"{key}={_literal(value)}" for key, value in self.kwargs.items()]
+        words += [
+            f"{key}={key if _holds_arrays(value) else _literal(value)}"
+            for key, value in self.kwargs.items()
+        ]
         lines = [f"{self.name}("]
         for number, word in enumerate(words):
             piece = word + (")" if number == len(words) - 1 else ",")
@@ -102,6 +105,11 @@ def parity(call: Call, result: Any) -> bounds.Comparison:
 
 def _shape(array: Array) -> str:
     return "x".join(map(str, array.shape))
+
+
+def _holds_arrays(value: Any) -> bool:
+    some = value[0] if isinstance(value, tuple) and value else value
+    return isinstance(some, np.ndarray)
 
 
 def _literal(value: Any) -> str:

@@ -49,6 +49,7 @@ def exhibits(photo: npt.NDArray[np.uint8]) -> Iterator[Exhibit]:
     yield _padding_grad(photo)
     yield from _padding(photo)
     yield from _normalization(light)
+    yield from _two_phases(light)
 
 
 def _pooling(photo: Array, light: Array, unit: int) -> Iterator[Exhibit]:
@@ -152,9 +153,12 @@ def _padding_grad(photo: Array) -> Exhibit:
     return Exhibit(shown, "how often mirrored padding shows each pixel", tone="heat")
 
 
+_SCALE = np.array([1.5, 1.5, 1.5], np.float32).reshape(1, 1, 3)
+_BIAS = np.array([0.2, 0.1, 0.0], np.float32).reshape(1, 1, 3)
+
+
 def _normalization(light: Array) -> Iterator[Exhibit]:
-    scale = np.array([1.5, 1.5, 1.5], np.float32).reshape(1, 1, 3)
-    bias = np.array([0.2, 0.1, 0.0], np.float32).reshape(1, 1, 3)
+    scale, bias = _SCALE, _BIAS
     balanced = Call(
         "mean_variance_normalization",
         {"light": light, "scale": scale, "bias": bias},
@@ -169,3 +173,27 @@ def _normalization(light: Array) -> Iterator[Exhibit]:
     yield Exhibit(rows, "every line to the same mean and contrast", tone="sigma")
     hue = Call("mean_variance_normalization", {"light": light}, (), {"axes": 2, "epsilon": 1e-3})
     yield Exhibit(hue, "every pixel on its own: only the hue is left", tone="sigma")
+
+
+def _two_phases(light: Array) -> Iterator[Exhibit]:
+    """Normalization of data that stand apart: each part's statistics and sums, then the rest."""
+    half = (light.shape[1] + 1) // 2
+    parts = (light[:, :half], light[:, half:])
+    each = [cudml.normalization_statistics(part, axes=(0, 1)) for part in parts]
+    count, mean, m2 = cudml.merge_statistics(*each)
+    given = {"mean": mean, "variance": m2 / count}
+    whole = Call("normalize", {"light": light, **given})
+    yield Exhibit(whole, "by statistics of two halves, merged", tone="sigma")
+    rest = (*given.values(), _SCALE, _BIAS)
+    sums = [
+        cudml.normalize_grad_sums(
+            part, np.ones_like(part), *rest, axes=(0, 1), activation="sigmoid"
+        )
+        for part in parts
+    ]
+    arrays = {"light": light, "ones": np.ones_like(light), **given, "scale": _SCALE, "bias": _BIAS}
+    total = tuple(left + right for left, right in zip(*sums, strict=True))
+    pull = Call(
+        "normalize_grad", arrays, (), {"count": count, "sums": total, "activation": "sigmoid"}
+    )
+    yield Exhibit(pull, "the gradient above, by sums of two halves", tone="signed")
