@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
 SHOWN = 20  # failures that are listed by name
 ON_CUDA = re.compile(r"\[(.*-)?cuda(-.*)?\]$")
 
@@ -33,9 +34,9 @@ def junit(path: Path) -> dict[str, Any]:
 
 
 def _failure(case: ElementTree.Element) -> str:
-    """Its name and the first line of what it says."""
+    """Its name and the first line of what it says, without this machine's folders."""
     found = [e for e in (case.find("failure"), case.find("error")) if e is not None]
-    said = (found[0].get("message") or "").split("\n")[0][:200]
+    said = (found[0].get("message") or "").split("\n")[0].replace(f"{ROOT}/", "")[:200]
     return f"{case.get('classname')}::{case.get('name')}: {said}"
 
 
