@@ -114,7 +114,13 @@ class MixedCpu(Cpu):
 
     def _field(self, arrays: Arrays, threads: int) -> Field:
         found = super().field(arrays, threads)
+        found.offer(
+            "cudml", partial(cudml_calls.returning, arrays), partial(cudml_calls.returned, arrays)
+        )
         found.offer(ALONE, partial(cudml_calls.ways, arrays), lambda _: arrays.results())
+        found.offer(
+            ALONE, partial(cudml_calls.returning, arrays), partial(cudml_calls.returned, arrays)
+        )
         return found
 
     def timed(self, contender: Contender) -> Any:

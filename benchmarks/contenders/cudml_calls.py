@@ -1,4 +1,4 @@
-"""The library's own calls: its public functions, with out=."""
+"""The library's own calls: its public functions, with out= and without."""
 
 from __future__ import annotations
 
@@ -70,16 +70,28 @@ def outputs(arrays: Arrays) -> Any:
     return found if len(found) > 1 else found[0]
 
 
-def _call(arrays: Arrays) -> Call:
+def _call(arrays: Arrays, **out: Any) -> Call:
     function = getattr(cudml, arrays.problem.case.op)
-    (inputs, kwargs), out = arguments(arrays), outputs(arrays)
-    return lambda: function(*inputs, **kwargs, out=out)
+    inputs, kwargs = arguments(arrays)
+    return lambda: function(*inputs, **kwargs, **out)
 
 
 def ways(arrays: Arrays) -> Ways:
     """One way: every output is given, and in a step the forward call comes first."""
-    calls = [_call(one) for one in arrays.of_each_call()]
+    calls = [_call(one, out=outputs(one)) for one in arrays.of_each_call()]
     if len(calls) == 1:
         return {"out=": calls[0]}
     forward, gradient = calls
     return {"out=": lambda: (forward(), gradient())}
+
+
+def returning(arrays: Arrays) -> Ways:
+    """One way more for single calls: results are new arrays, as most of the peers' are, whose
+    memory may be in the caches where that of `out` is not."""
+    return {"returned": _call(arrays)} if len(arrays.of_each_call()) == 1 else {}
+
+
+def returned(arrays: Arrays, result: Any) -> list[Any]:
+    """The outputs that are compared with those of peers, of such a call's result."""
+    results = result if isinstance(result, tuple) else (result,)
+    return list(results[: len(arrays.problem.compared)])

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cpu/isa/processor.h"
+#include "cpu/memory/tuning.h"
 #include "cpu/pool/pieces.h"
 #include "cpu/simd/lanes.h"
 #include "math/reducer.h"
@@ -149,6 +150,18 @@ struct FarOf : Op {
   }
 };
 
+/// A reduction that fetches what stands `bytes` behind what it loads.
+template <class Op>
+struct AheadOf : Op {
+  int64_t bytes;
+
+  explicit AheadOf(const Op& op, int64_t bytes_ahead) : Op(op), bytes(bytes_ahead) {}
+  Vector<typename Op::V> load(const typename Op::Element* p) const {
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + bytes, 0, 3);
+    return Op::load(p);
+  }
+};
+
 /// The vector at p, of which n elements count and those from `end` on must not be touched.
 template <class Op>
 inline Vector<typename Op::V> load_part(const Op& op, const typename Op::Element* p, int64_t n,
@@ -285,8 +298,9 @@ void join_rows(const Op& op, const typename Op::Element* const* rows, int64_t co
 }
 
 /// Fetches what stands kBytes, as much as a core has under way or more, behind n elements of a run.
+/// Inline, since a call between loads would put what is joined into memory.
 template <int64_t kBytes = 4096, class E>
-inline void fetch_ahead(const E* p, int64_t n) {
+[[gnu::always_inline]] inline void fetch_ahead(const E* p, int64_t n) {
   if (!processor.is_told_of_runs) return;
   const char* ahead = reinterpret_cast<const char*>(p) + kBytes;
   for (int64_t j = 0; j < n * int64_t(sizeof(E)); j += 64) __builtin_prefetch(ahead + j, 0, 3);

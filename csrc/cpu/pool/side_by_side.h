@@ -101,9 +101,9 @@ class LanePool : ValuePool<Op, Finish> {
       const int64_t groups = 1 + (kRunBlockBytes - 1) / (row * kRowsAtOnce);
       const int64_t most = groups * kRowsAtOnce, pitch = box.x_step[2];
       const T* first = x + task.x + box.x + f * pitch;
+      const AheadOf<Op> ahead(op, pitch == task.n && processor.is_told_of_runs ? 4096 : 0);
       for (int64_t r = 0; r < taps; r += most, first += most * pitch) {
-        if (pitch == task.n) fetch_ahead(first, most * pitch);
-        join_some(first, pitch, std::min(most, taps - r), r > 0, task.n, line);
+        join_some(ahead, first, pitch, std::min(most, taps - r), r > 0, task.n, line);
       }
       return;
     }
@@ -115,22 +115,22 @@ class LanePool : ValuePool<Op, Finish> {
 
   void join_long_rows(const T* const* rows, int64_t count, int64_t n, V* line) const {
     const Room<Line<V>> room;
+    const AheadOf<Op> ahead(op, processor.is_told_of_runs ? tuning::pool::kRunAheadBytes : 0);
     for (int64_t r = 0; r < count; ++r) {
-      if (fetches_) fetch_ahead<tuning::pool::kRunAheadBytes>(rows[r], n);
       // What is joined in any order needs no room for groups.
       const int64_t place = Op::kRepeats ? r : r % kRowsAtOnce;
       V* const group = Op::kRepeats || r < kRowsAtOnce ? line : room->at;
       if (group != line && (place == kRowsAtOnce - 1 || r == count - 1))
-        end_group(rows[r], n, place > 0 ? group : nullptr, line);
+        end_group(ahead, rows[r], n, place > 0 ? group : nullptr, line);
       else if (place == 0)
-        join_group<1, false>(op, rows + r, 1, 0, n, end, group);
+        join_group<1, false>(ahead, rows + r, 1, 0, n, end, group);
       else
-        join_group<1, true>(op, rows + r, 1, 0, n, end, group);
+        join_group<1, true>(ahead, rows + r, 1, 0, n, end, group);
     }
   }
 
   /// Joins the line with what a row ends: a group, if there are rows before it.
-  void end_group(const T* row, int64_t n, const V* group, V* line) const {
+  void end_group(const AheadOf<Op>& op, const T* row, int64_t n, const V* group, V* line) const {
     for (int64_t i = 0; i < n; i += kLanes<V>) {
       auto v = load_part(op, row + i, n - i, end);
       if (group) v = Op::join(load_vector<Vector<V>>(group + i), v);
@@ -143,14 +143,14 @@ class LanePool : ValuePool<Op, Finish> {
   }
 
   /// Joins `count` rows, `pitch` apart, and the line where there is `more` in it.
-  void join_some(const T* first, int64_t pitch, int64_t count, bool more, int64_t n,
-                 V* line) const {
+  void join_some(const AheadOf<Op>& op, const T* first, int64_t pitch, int64_t count, bool more,
+                 int64_t n, V* line) const {
     constexpr int64_t kStep = kLanes<V>;
     int64_t i = 0;
     for (; i + 4 * kStep <= n; i += 4 * kStep)
-      join_block<4>(first + i, pitch, count, more, line + i);
+      join_block<4>(op, first + i, pitch, count, more, line + i);
     for (; i + 2 * kStep <= n; i += 2 * kStep)
-      join_block<2>(first + i, pitch, count, more, line + i);
+      join_block<2>(op, first + i, pitch, count, more, line + i);
     for (; i < n; i += kStep) {
       const int64_t left = std::min(kStep, n - i);
       const auto tap = [&](int64_t r) { return load_part(op, first + r * pitch + i, left, end); };
@@ -167,7 +167,8 @@ class LanePool : ValuePool<Op, Finish> {
 
   /// The same of kColumns vectors.
   template <int64_t kColumns>
-  void join_block(const T* row, int64_t pitch, int64_t count, bool more, V* line) const {
+  void join_block(const AheadOf<Op>& op, const T* row, int64_t pitch, int64_t count, bool more,
+                  V* line) const {
     Vector<V> joined[kColumns], group[kColumns];
     const auto each = [](const auto& body) __attribute__((always_inline)) {
 #pragma GCC unroll 4
