@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Shape = tuple[int, ...]
-DTYPES = {"h": "float16", "b": "bfloat16", "f": "float32", "u": "uint8"}
+DTYPES = {"h": "float16", "b": "bfloat16", "f": "float32", "d": "float64", "u": "uint8"}
 MAX, AVERAGE, LP, PAD = "max_pooling", "average_pooling", "lp_pooling", "padding"
 UNPOOL, MVN, NORMALIZE = "max_unpooling", "mean_variance_normalization", "normalize"
 FORWARD = {f"{op}_grad": op for op in (MAX, AVERAGE, LP, PAD, MVN)}  # of each gradient

@@ -28,7 +28,10 @@ from cases import (
 LARGE_BYTES = 16_000_000  # of a problem that caches do not keep
 SHORT_COLUMNS = 1024  # of a row whose numbers are read once
 MOST_BYTES = 80_000_000  # of a problem on the CPU; leading dimensions shrink until it fits
-ITEM = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "uint32": 4, "int64": 8}
+ITEM = {
+    **{"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8},
+    **{"uint8": 1, "uint32": 4, "int64": 8},
+}
 FAMILIES = {
     "max_pooling": "max pooling",
     "average_pooling": "average pooling",
@@ -326,11 +329,13 @@ def fitted(problem: Problem, most: int = MOST_BYTES) -> Problem:
     return problem
 
 
-def problems(*, full: bool = True, only: str = "") -> list[Problem]:
-    """The suite; with `full` False every problem fits MOST_BYTES, and what thereby becomes the
+def problems(
+    *, full: bool = True, only: str = "", cases: tuple[Case, ...] = CASES
+) -> list[Problem]:
+    """The suite, or what other `cases` say; with `full` False every problem fits MOST_BYTES, and what thereby becomes the
     same as one before is left out. `only`: numbers, ranges or parts of names, with commas."""
     found: dict[Any, Problem] = {}
-    for case in CASES:
+    for case in cases:
         for whole in _at_full_size(case):
             problem = whole if full else fitted(whole)
             if is_chosen(problem, only):

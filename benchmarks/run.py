@@ -30,11 +30,13 @@ import mixed
 import paths
 import paths_report
 import report
+from cases import CASES
 from contenders import PEERS, quack
 from mixed import AFTER
 from places import PLACES
 from problems import MOST_BYTES, Problem, cross
 from rows import Limits
+from usual import usual
 from visits import Plan, all_visits
 
 ROUNDS, SECONDS = 15, 2.0
@@ -51,6 +53,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--in-caches", action="store_true", help="with --mixed: on one set of them")
     every = "time every path or kernel that takes a problem, instead of cudml beside its peers"
     parser.add_argument("--paths", action="store_true", help=every)
+    grid = "a grid of usual calls in all types, numbers 101 on, instead of the suite"
+    parser.add_argument("--usual", action="store_true", help=grid)
     words = "numbers, ranges (1-51) or parts of names, with * and ?, separated by commas"
     parser.add_argument("--only", default="", metavar="PATTERN", help=words)
     parser.add_argument("--peers", default="all", metavar="NAMES", help="libraries beside cudml")
@@ -121,6 +125,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         limits_of(options),
         after,
         options.in_caches,
+        usual() if options.usual else CASES,
     )
 
 

@@ -21,7 +21,8 @@ _POSITIONS = 20_000
 _NEAR_A_JUMP = 1e-3  # of normal numbers: those within a few roundings of 16 bits of it
 SUMS = {"dscale": "scale", "dbias": "bias"}
 _GRADIENT_OF = {"y": "x", **SUMS}
-TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-3}  # of max(1, |value|)
+# Of max(1, |value|).
+TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-3, "float64": 1e-9}
 
 
 def independent(problem: Problem) -> list[int]:

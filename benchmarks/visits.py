@@ -15,6 +15,7 @@ from typing import Any
 
 import report
 from bar import Bar
+from cases import CASES, Case
 from problems import Problem, problems
 from rows import Known, Limits, row, visit
 
@@ -31,10 +32,11 @@ class Plan:
     limits: Limits
     after: str = ""  # whose operator precedes each timed call
     in_caches: bool = False  # whether such calls find their buffers in the caches
+    cases: tuple[Case, ...] = CASES
 
     @property
     def suite(self) -> list[Problem]:
-        return problems(full=self.full or self.backend == "cuda", only=self.only)
+        return problems(full=self.full or self.backend == "cuda", only=self.only, cases=self.cases)
 
 
 @dataclass

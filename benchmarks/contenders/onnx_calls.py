@@ -22,6 +22,7 @@ _UNKNOWN = ("No Op registered", "not a registered function")
 _TYPES = {
     "float16": TensorProto.FLOAT16,
     "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
     "uint8": TensorProto.UINT8,
     "bfloat16": TensorProto.BFLOAT16,
     "int64": TensorProto.INT64,

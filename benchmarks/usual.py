@@ -1,0 +1,86 @@
+"""What programs call most, over the shapes that models have and all types: `run.py --usual`.
+
+The suite (cases.py) has the calls that models are known by; these fill the room between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cases import (
+    AVERAGE,
+    AVERAGE_GRAD,
+    LP,
+    LP_GRAD,
+    MAX,
+    MAX_GRAD,
+    MVN,
+    MVN_GRAD,
+    NORMALIZE,
+    PAD,
+    PAD_GRAD,
+    Case,
+)
+
+_TYPES = "hbfd"
+_IMAGES = ((1, 3, 224, 224), (4, 32, 128, 128), (8, 64, 56, 56), (8, 256, 14, 14), (2, 512, 7, 7))
+_ROWS = ((4096, 64), (512, 768), (64, 4096), (3, 100_000))
+_SOURCE = "a grid of usual calls"
+
+
+def _pooling() -> list[tuple[str, str, dict[str, Any]]]:
+    found = []
+    for size, step, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
+        geometry = {"window": size, "strides": step, "pad": pad}
+        name = f"{size}x{size}/{step}"
+        whole = {**geometry, "include_padding": True}
+        found += [
+            (f"max {name}", MAX, geometry),
+            (f"max grad {name}", MAX_GRAD, geometry),
+            (f"average {name}", AVERAGE, geometry),
+            (f"average grad {name}", AVERAGE_GRAD, whole),
+        ]
+    halves = {"window": 2, "strides": 2, "pad": 0, "p": 2}
+    plane = {"window": None, "strides": 1, "pad": 0}
+    return [
+        *found,
+        ("L2 2x2/2", LP, halves),
+        ("L2 grad 2x2/2", LP_GRAD, halves),
+        ("average global", AVERAGE, plane),
+    ]
+
+
+def _padding() -> list[tuple[str, str, dict[str, Any]]]:
+    found = []
+    for mode in ("constant", "reflection", "edge"):
+        pads = {"start": (1, 1), "end": (1, 1), "mode": mode}
+        found.append((f"{mode} 1", PAD, pads))
+        if mode != "constant":  # whose gradient is a copy
+            found.append((f"{mode} 1 grad", PAD_GRAD, pads))
+    return found
+
+
+def _normalization() -> list[Case]:
+    layer = Case(0, "LayerNorm", MVN, _ROWS, _TYPES, "C", _SOURCE, {"axes": (1,)}, "layer",
+                 "scale bias")  # fmt: skip
+    images = replace(layer, shapes=_IMAGES, layouts="CL", args={})
+    groups = tuple(shape for shape in _IMAGES if shape[1] % 32 == 0)
+    found = [
+        layer,
+        replace(images, what="BatchNorm", norm="batch"),
+        replace(images, what="InstanceNorm", norm="instance"),
+        replace(images, what="GroupNorm", norm="group", args={"groups": 32}, shapes=groups),
+    ]
+    gradients = [replace(one, what=f"{one.what} grad", op=MVN_GRAD) for one in found]
+    stored = replace(found[1], what="BatchNorm, stored", op=NORMALIZE)
+    return [*found, *gradients, stored]
+
+
+def usual() -> tuple[Case, ...]:
+    """Numbered from 101 on."""
+    planes = [
+        Case(0, what, op, _IMAGES, _TYPES, "CL", _SOURCE, args)
+        for what, op, args in (*_pooling(), *_padding())
+    ]
+    return tuple(replace(one, number=i) for i, one in enumerate((*planes, *_normalization()), 101))
