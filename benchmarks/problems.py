@@ -332,8 +332,9 @@ def fitted(problem: Problem, most: int = MOST_BYTES) -> Problem:
 def problems(
     *, full: bool = True, only: str = "", cases: tuple[Case, ...] = CASES
 ) -> list[Problem]:
-    """The suite, or what other `cases` say; with `full` False every problem fits MOST_BYTES, and what thereby becomes the
-    same as one before is left out. `only`: numbers, ranges or parts of names, with commas."""
+    """The suite, or what other `cases` say. With `full` False every problem fits MOST_BYTES, and
+    what thereby becomes the same as one before is left out. `only`: numbers, ranges or parts of
+    names, with commas."""
     found: dict[Any, Problem] = {}
     for case in cases:
         for whole in _at_full_size(case):

@@ -55,7 +55,7 @@ def test_planes_of_every_length(kind: str, dtype: str) -> None:
     for k, n in enumerate(LENGTHS):
         given, axes = made(kind, n, dtype)
         for activation in (None, ACTIVATIONS[1 + k % 9]):
-            assert takes(given, axes=axes) == (n > 128 or kind != "batch") & (dtype != "float64")
+            assert takes(given, axes=axes) == (dtype != "float64")
             check(
                 OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, out=False, **given
             )
@@ -78,6 +78,27 @@ def test_activations_and_statistics(activation: Any, dtype: str) -> None:
         how |= {"mean": mean} if use_mean else {}
         how |= {"variance": variance} if use_variance else {}
         check(OP, activation=activation, layouts=FLAT, backend=CPU, out=False, **given, **how)
+
+
+# Planes of a group: fewer than are summed up together, as many, one more, and two lots of them.
+MANY = ((16, (63, 64, 65, 128)), (49, (19, 20, 21, 41)), (300, (3, 4, 7)), (513, (2,)))
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2", "D-GRAD-13")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n,counts", MANY, ids=str)
+def test_planes_that_share_their_scale(n: int, counts: tuple[int, ...], dtype: str) -> None:
+    """Each of them counts once, whatever stands between them."""
+    for k, planes in enumerate(counts):
+        given = arrays_of_gradient((planes, 2, n), (1, 2, 1), dtype)
+        given["x"][planes - 1, 1, n - 1] = 9
+        for activation in (None, "swish", ACTIVATIONS[1 + (k + n) % 9]):
+            assert takes(given, axes=(0, 2)) == (dtype != "float64")
+            check(OP, axes=(0, 2), activation=activation, backend=CPU, layouts=FLAT, **given)
+        given["grad"][planes // 2, 0, 3] = np.nan
+        check(OP, axes=(0, 2), mean=data((1, 2, 1), "float64", 7), layouts=FLAT, backend=CPU,
+              variance=np.abs(data((1, 2, 1), "float32", 8)), **given)  # fmt: skip
 
 
 @pytest.mark.core
@@ -206,7 +227,7 @@ PLACED = """
 from placed_gradients import say_digests
 problems = (
     ((2, 3, 5000), (1, 2), (1, 3, 1)), ((3, 2, 9001), (0, 2), (1, 2, 1)),
-    ((2, 40, 17), (1, 2), (1, 40, 1)),
+    ((2, 40, 17), (1, 2), (1, 40, 1)), ((70, 2, 49), (0, 2), (1, 2, 1)),
 )
 say_digests(("float32", "float16", "bfloat16", "float64"), problems, (0, 1, 9, 33))
 """
@@ -218,4 +239,4 @@ def test_writing_past_the_caches_changes_nothing() -> None:
     """Nor does where dx begins in a line; nothing else is written."""
     never, always = (child_says(PLACED, CUDML_STREAM_BYTES=n) for n in (str(10**15), "0"))
     lines = never.splitlines()
-    assert never == always and len(lines) == 192 and len(set(lines)) == 48
+    assert never == always and len(lines) == 256 and len(set(lines)) == 64

@@ -279,7 +279,9 @@ CASES = [
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         "elements are floats of at most 32 bits": mvn_grad((5, 8), 0, (1, 8), dtype="float64"),
         SHARED: mvn_grad((5, 8), 0, (1, 1), **NEITHER, order=(1, 0)),
-        "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7))}),
+        "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7)),
+        "groups do not consist of at most 256 packed planes":
+            mvn_grad((256, 3, 16), (0, 2), (1, 3, 1))}),
     Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
         "elements are floats of at most 32 bits":
             mvn_grad((5, 8), 0, (5, 1), dtype="float64"),

@@ -199,6 +199,11 @@ constexpr int64_t kPieceBytes = 256 * 1024;  // longer lines are cut for the thr
 
 /// Gradients of normalization (mvn_grad/).
 namespace mvn_grad {
+/// Elements of short planes that are summed up together: adding up lanes costs as much as 64 do.
+constexpr int64_t kJoinedElements = 1024;
+/// Planes of a group that are taken one by one even where they are short: columns of few rows cost
+/// more to begin than to read.
+constexpr int64_t kFewPlanes = 256;
 /// Elements of rows that are taken as such: shorter ones are too short for whole vectors, and of
 /// longer ones the caches do not hold what a batch of them needs.
 constexpr int64_t kShortestRow = 16, kLongestRow = 16384;

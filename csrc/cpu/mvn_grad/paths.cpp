@@ -23,6 +23,9 @@ bool are_sums_of_cells(const MvnGradPlan& plan, const Machine&) {
   return plan.kind != MvnGradKind::sums || plan.is_cell_a_group();
 }
 bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
+bool are_planes_many(const MvnGradPlan& plan, const Machine& machine) {
+  return !are_sums_of_cells(plan, machine) || !has_few_grad_planes(plan);
+}
 bool has_packed_rows(const MvnGradPlan& plan, const Machine&) { return are_grad_rows_packed(plan); }
 bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
   return are_grad_rows_moderate(plan);
@@ -65,7 +68,9 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       kGroups,
       {"elements of a group stand 8 or more apart, or packed pieces of at most 128, which share "
        "scale and bias",
-       has_columns}},
+       has_columns},
+      {"groups do not consist of at most 256 packed planes with one scale and bias each",
+       are_planes_many}},
      columns,
      {68.0, "64 BatchNorm grad, 32x64x112x112, float16 L"}},
     {"mvn_grad/side_by_side",

@@ -1,9 +1,10 @@
-// How a plan's planes lie: packed pieces of a cell with one scale and one bias each, cut into
-// slices.
+// How a plan's planes lie: packed pieces of a cell with one scale and one bias each. A slice is a
+// part of a long one, or several short ones that share their scale and bias.
 #pragma once
 
 #include <utility>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/walk.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -18,7 +19,8 @@ constexpr int64_t kSlice = 16384;
 /// Where a slice stands in each tensor, in elements.
 struct SliceOffsets {
   int64_t x, grad, dx, scale, bias, totals[2];
-  int64_t n;                              // elements
+  int64_t n;                              // elements of each of its planes
+  int64_t planes;                         // or 1, of which it is all or a part
   int64_t x_ahead, grad_ahead, dx_ahead;  // from its plane to the next one, or 0: not read ahead
 };
 
@@ -28,6 +30,8 @@ struct GradPlanes {
   MvnGradAxis inner;  // the last of them
   int64_t length;     // of a plane
   int64_t parts;      // slices of a plane
+  int64_t joined;     // planes of a slice
+  int64_t run;        // slices along the last dimension
   int64_t slices;     // of a cell
   static constexpr int kPlaces = 8;
   int64_t place[kPlaces];  // in x, from the cell's beginning; four elements or more follow each
@@ -37,9 +41,12 @@ struct GradPlanes {
       : axes(plan.reduced),
         rank(plan.reduced_rank - 1),
         length(plan.reduced[rank].size),
-        parts(std::max<int64_t>(1, length / kSlice)),
-        slices(plan.cell_size / length * parts) {
+        parts(std::max<int64_t>(1, length / kSlice)) {
     if (rank > 0) inner = axes[rank - 1];
+    const bool are_alike = !inner.scale && !inner.bias && !inner.totals[0] && !inner.totals[1];
+    joined = are_alike ? std::max<int64_t>(1, tuning::mvn_grad::kJoinedElements / length) : 1;
+    run = (inner.size + joined - 1) / joined * parts;
+    slices = plan.cell_size / length / inner.size * run;
     for (int k = 0; k < kPlaces; ++k) {
       const int64_t i = k * (plan.cell_size / kPlaces);
       place[k] = GradWalk(axes, rank, i / length).offsets().x + std::min(i % length, length - 4);
@@ -47,21 +54,24 @@ struct GradPlanes {
   }
 
   /// Elements of a cell before slice i.
-  int64_t begin_of(int64_t i) const { return i / parts * length + i % parts * kSlice; }
+  int64_t begin_of(int64_t i) const {
+    const int64_t plane = i / run * inner.size + i % run / parts * joined;
+    return plane * length + i % parts * kSlice;
+  }
 
   /// Calls fn(index, slice) for slices [begin, end) of a cell.
   template <class Fn>
   [[gnu::always_inline]] void for_slices(const GradOffsets& cell, int64_t begin, int64_t end,
                                          const Fn& fn) const {
-    const int64_t run = inner.size * parts;  // slices along the last dimension
     const bool is_apart = inner.x != length;
     for (int64_t i = begin; i < end;) {
-      const int64_t plane = i % run / parts, stop = std::min(end, i + run - i % run);
+      const int64_t plane = i % run / parts * joined, stop = std::min(end, i + run - i % run);
       SliceOffsets at = origin(cell, i / run, plane);
       int64_t part = i % parts, left = inner.size - plane;
       move(at, part * kSlice);
       for (; i < stop; ++i) {
         at.n = part + 1 == parts ? length - part * kSlice : kSlice;
+        at.planes = std::min(joined, left);
         const bool is_ahead = is_apart && left > 1;
         at.x_ahead = is_ahead ? inner.x : 0;
         at.grad_ahead = is_ahead ? inner.grad : 0;
@@ -73,7 +83,7 @@ struct GradPlanes {
         }
         move(at, -(part - 1) * kSlice);
         part = 0;
-        --left;
+        left -= joined;
         advance(at);
       }
     }
@@ -85,7 +95,7 @@ struct GradPlanes {
     GradOffsets at = cell;
     if (outer) at = GradWalk(axes, rank - 1, outer, cell).offsets();
     if (plane) at.add(inner, plane);
-    return {at.x, at.grad, at.dx, at.scale, at.bias, {at.totals[0], at.totals[1]}, 0, 0, 0, 0};
+    return {at.x, at.grad, at.dx, at.scale, at.bias, {at.totals[0], at.totals[1]}, 0, 1, 0, 0, 0};
   }
 
   static void move(SliceOffsets& at, int64_t n) {
@@ -95,10 +105,10 @@ struct GradPlanes {
   }
 
   void advance(SliceOffsets& at) const {
-    at.x += inner.x;
-    at.grad += inner.grad;
-    at.dx += inner.dx;
-    at.scale += inner.scale;
+    at.x += joined * inner.x;
+    at.grad += joined * inner.grad;
+    at.dx += joined * inner.dx;
+    at.scale += inner.scale;  // 0 where several are joined
     at.bias += inner.bias;
     for (int k = 0; k < 2; ++k) at.totals[k] += inner.totals[k];
   }

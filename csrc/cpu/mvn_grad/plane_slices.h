@@ -24,6 +24,7 @@ class PlaneSlices {
         dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
         scale_(o.inputs[2], plan.scale_dtype, &kOne),
         bias_(plan.has_bias ? o.inputs[3] : nullptr, plan.bias_dtype, &kZero),
+        inner_(plan.reduced_rank > 1 ? plan.reduced[plan.reduced_rank - 2] : MvnGradAxis{}),
         slope_(plan.activation.kind == ActivationKind::linear ? double(A(plan.activation.a)) : 1),
         has_scale_(plan.has_scale),
         has_bias_(plan.has_bias),
@@ -49,6 +50,11 @@ class PlaneSlices {
             dx,
             kept,
             at.n,
+            at.planes,
+            inner_.x,
+            inner_.grad,
+            inner_.dx,
+            kIsWide ? inner_.dx : at.n,
             {at.x_ahead},
             {at.grad_ahead},
             {at.dx_ahead},
@@ -65,7 +71,6 @@ class PlaneSlices {
       result.h = sum_of_gradient(s);
       return;
     }
-    const PlaneRows<T> by_rows(plan_.activation, s, state);
     const Normalizer<A>& normal = state.normal;
     if (is_joinable(normal.factor) && with_pass(s, state, [&](const auto& pass) {
           cpu::CUDML_ISA::add_products(s, normal.pivot, pass, result);
@@ -73,7 +78,7 @@ class PlaneSlices {
       result.hz = double(normal.factor) * fused(-double(normal.delta), result.h, result.hz);
       if (is_finite(result.hz)) return;
     }
-    by_rows.add_products(rows, result, s.kept);
+    add_by_rows(s, state, rows, result);
   }
 
   /// Writes dx; `formula` is the cell's.
@@ -82,13 +87,38 @@ class PlaneSlices {
     const bool is_sound = formula.take(s.scale);
     if (is_sound && keeps_h_) return write_kept(s, formula);
     if (is_sound && with_pass(s, state, [&](const auto& pass) {
-          write_as(s, s.grad, is_streamed_, formula, pass);
+          write_as(s, &Slice::grad, is_streamed_, formula, pass);
         }))
       return;
-    PlaneRows<T>(plan_.activation, s, state).write(rows, has_product_);
+    for_planes(s, [&](const Slice& plane) {
+      PlaneRows<T>(plan_.activation, plane, state).write(rows, has_product_);
+    });
   }
 
  private:
+  /// Calls fn(plane) for each of a slice.
+  template <class Fn>
+  [[gnu::always_inline]] static void for_planes(const Slice& slice, const Fn& fn) {
+    Slice plane = slice;
+    plane.planes = 1;
+    for (int64_t left = slice.planes;;) {
+      fn(std::as_const(plane));
+      if (--left == 0) return;
+      plane.advance();
+    }
+  }
+
+  void add_by_rows(const Slice& s, const State& state, PlaneBuffers<A>& rows,
+                   SliceSums& result) const {
+    result.h = result.hz = 0;
+    for_planes(s, [&](const Slice& plane) {
+      SliceSums one;
+      PlaneRows<T>(plan_.activation, plane, state).add_products(rows, one, plane.kept);
+      result.h += one.h;
+      result.hz += one.hz;
+    });
+  }
+
   static constexpr A kOne = 1, kZero = 0;
 
   static constexpr bool kIsWide = std::is_same_v<T, A>;
@@ -103,18 +133,21 @@ class PlaneSlices {
     return kAreSlow && plan_.cell_size <= kMostKept;
   }
 
+  /// `grad` is the member that has what is passed.
   template <class G, class Pass>
-  [[gnu::always_inline]] void write_as(const Slice& s, const G* grad, bool is_streamed,
+  [[gnu::always_inline]] void write_as(const Slice& s, G Slice::* grad, bool is_streamed,
                                        const JoinedDx<A>& formula, const Pass& pass) const {
-    if (has_product_)
-      write_plane<true>(s, grad, is_streamed, formula, pass);
-    else
-      write_plane<false>(s, grad, is_streamed, formula, pass);
+    for_planes(s, [&](const Slice& plane) {
+      if (has_product_)
+        write_plane<true>(plane, plane.*grad, is_streamed, formula, pass);
+      else
+        write_plane<false>(plane, plane.*grad, is_streamed, formula, pass);
+    });
   }
 
   /// What is kept in the place of results has been fetched already.
   [[gnu::noinline]] void write_kept(const Slice& s, const JoinedDx<A>& formula) const {
-    write_as(s, s.kept, !kIsWide && is_streamed_, formula, Through{});
+    write_as(s, &Slice::kept, !kIsWide && is_streamed_, formula, Through{});
   }
 
   /// Calls fn(how the gradient passes), and returns whether there is such a way.
@@ -143,6 +176,7 @@ class PlaneSlices {
   const T *x_, *grad_;
   T* dx_;
   Parameter<T> scale_, bias_;
+  MvnGradAxis inner_;  // from plane to plane of a slice
   double slope_;
   bool has_scale_, has_bias_, reads_v_, has_gate_, is_swish_;
   bool keeps_h_;  // from sums to results: floats in dx

@@ -28,30 +28,42 @@ template <class A, class V>
   return keep_last<A>(v, m.n);
 }
 
-/// Adds up n elements, at least a vector of them: load(i, terms) gives what some vectors from i on
-/// add, and add(sums, term, lanes) adds it. The order of additions depends on n alone.
+/// Adds up elements [i, end) of a slice's plane.
 template <class A, class Term, int kSums, class Load, class Add>
-[[gnu::always_inline]] inline void add_stretches(int64_t n, double (&total)[kSums],
-                                                 const Load& load, const Add& add) {
+[[gnu::always_inline]] inline void add_stretch(int64_t i, int64_t end, Vector<A> (&sums)[kSums],
+                                               Vector<A> (&others)[kSums], const Load& load,
+                                               const Add& add) {
   constexpr int64_t kStep = kLanes<A>;
+  Term one[1], two[2];
+  for (; i + 2 * kStep <= end; i += 2 * kStep) {
+    load(i, two);
+    add(sums, two[0], Whole{});
+    add(others, two[1], Whole{});
+  }
+  if (i + kStep <= end) {
+    load(i, one);
+    add(sums, one[0], Whole{});
+    i += kStep;
+  }
+  if (i < end) {
+    load(end - kStep, one);
+    add(others, one[0], Last{end - i});
+  }
+}
+
+/// Adds up a slice, whose planes have at least a vector of elements: load(i, terms) gives what some
+/// vectors from i on add, add(sums, term, lanes) adds it. The order of additions depends on how
+/// long and how many its planes are. Goes on from the slice's plane to the next one.
+template <class A, class Term, int kSums, class Slice, class Load, class Add>
+[[gnu::always_inline]] inline void add_stretches(Slice& slice, double (&total)[kSums],
+                                                 const Load& load, const Add& add) {
+  const int64_t n = slice.n;
   for (int64_t first = 0; first < n; first += kPlaneStretch) {
-    const int64_t end = std::min(n, first + kPlaneStretch);
     Vector<A> sums[kSums] = {}, others[kSums] = {};
-    Term one[1], two[2];
-    int64_t i = first;
-    for (; i + 2 * kStep <= end; i += 2 * kStep) {
-      load(i, two);
-      add(sums, two[0], Whole{});
-      add(others, two[1], Whole{});
-    }
-    if (i + kStep <= end) {
-      load(i, one);
-      add(sums, one[0], Whole{});
-      i += kStep;
-    }
-    if (i < end) {
-      load(end - kStep, one);
-      add(others, one[0], Last{end - i});
+    for (int64_t p = slice.planes;;) {
+      add_stretch<A, Term>(first, std::min(n, first + kPlaneStretch), sums, others, load, add);
+      if (--p == 0) break;
+      slice.advance();
     }
 #pragma GCC unroll 4
     for (int k = 0; k < kSums; ++k) sums[k] += others[k];
@@ -85,10 +97,19 @@ struct PlaneSlice {
   const T *x, *grad;  // x is null where it is not read
   T* dx;              // null where it is not wanted
   Acc<T>* kept;       // where h stays from its sums to dx, or null
-  int64_t n;
+  int64_t n, planes;  // elements of each plane, and how many there are of them
+  int64_t x_step, grad_step, dx_step, kept_step;  // from each to the next
   LinesAhead x_ahead, grad_ahead, dx_ahead;
   double scale;  // of h, with the slope of a linear activation
   double bias;
+
+  /// To the next plane.
+  [[gnu::always_inline]] void advance() {
+    if (x) x += x_step;
+    grad += grad_step;
+    if (dx) dx += dx_step;
+    if (kept) kept += kept_step;
+  }
 };
 
 /// Whether vectors of x and grad stand across lines, and their loads take longer than computing.
@@ -123,19 +144,17 @@ template <class A, int kCount>
 
 /// The sum of h alone, where the gradient passes as it is.
 template <class T>
-[[gnu::noinline]] double sum_of_gradient(const PlaneSlice<T>& s) {
+[[gnu::noinline]] double sum_of_gradient(PlaneSlice<T> s) {
   using A = Acc<T>;
   using V = Vector<A>;
-  const T* const grad = s.grad;
-  const LinesAhead ahead = s.grad_ahead;
   double total[1] = {};
   add_stretches<A, V>(
-      s.n, total,
+      s, total,
       [&](int64_t i, auto& terms) __attribute__((always_inline)) {
 #pragma GCC unroll 2
         for (V& h : terms) {
-          ahead.fetch(grad + i);
-          h = load_wide(grad + i, Whole{});
+          s.grad_ahead.fetch(s.grad + i);
+          h = load_wide(s.grad + i, Whole{});
           i += kLanes<A>;
         }
       },
@@ -146,19 +165,17 @@ template <class T>
 
 /// d and d * d about a pivot.
 template <class T>
-[[gnu::noinline]] void add_deviations(const PlaneSlice<T>& s, Acc<T> pivot, SliceSums& result) {
+[[gnu::noinline]] void add_deviations(PlaneSlice<T> s, Acc<T> pivot, SliceSums& result) {
   using A = Acc<T>;
   using V = Vector<A>;
-  const T* const x = s.x;
-  const LinesAhead ahead = s.x_ahead;
   double total[2] = {};
   add_stretches<A, V>(
-      s.n, total,
+      s, total,
       [&](int64_t i, auto& terms) __attribute__((always_inline)) {
 #pragma GCC unroll 2
         for (V& d : terms) {
-          ahead.fetch(x + i);
-          d = load_wide(x + i, Whole{}) - pivot;
+          s.x_ahead.fetch(s.x + i);
+          d = load_wide(s.x + i, Whole{}) - pivot;
           i += kLanes<A>;
         }
       },
@@ -176,11 +193,11 @@ template <class T>
 [[gnu::always_inline]] inline void add_all(const PlaneSlice<T>& slice, Acc<T> pivot,
                                            SliceSums& result) {
   using A = Acc<T>;
-  const PlaneSlice<T> s = slice;  // in registers
+  PlaneSlice<T> s = slice;  // in registers
   const Vector<A> guess = Vector<A>{} + pivot;
   double total[4] = {};
   add_stretches<A, PlaneTerm<A>>(
-      s.n, total,
+      s, total,
       [&](int64_t i, auto& terms)
           __attribute__((always_inline)) { load_terms(s, i, guess, terms); },
       [&](auto& sums, const PlaneTerm<A>& term, auto m) __attribute__((always_inline)) {
@@ -202,11 +219,11 @@ template <class T, class Pass>
                                     SliceSums& result) {
   using A = Acc<T>;
   const Pass pass = passing;  // in registers
-  const PlaneSlice<T> s = slice;
+  PlaneSlice<T> s = slice;
   const Vector<A> guess = Vector<A>{} + pivot;
   double total[2] = {};
   add_stretches<A, PlaneTerm<A>>(
-      s.n, total,
+      s, total,
       [&](int64_t i, auto& terms) __attribute__((always_inline)) {
         load_terms<Pass>(s, i, guess, terms);
         pass_terms(pass, terms);

@@ -226,6 +226,12 @@ bool has_grad_planes(const MvnGradPlan& plan) {
          !inner.totals[1] && !(plan.has_bias && inner.bias);
 }
 
+bool has_few_grad_planes(const MvnGradPlan& plan) {
+  if (!has_grad_planes(plan)) return false;
+  const int64_t planes = plan.cell_size / plan.reduced[plan.reduced_rank - 1].size;
+  return planes <= tuning::mvn_grad::kFewPlanes;
+}
+
 template <class T>
 void mvn_grad_planes(const MvnGradPlan& plan, const Operands& operands) {
   PlaneCells<T>(plan, operands).run();

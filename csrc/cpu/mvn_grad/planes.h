@@ -10,6 +10,9 @@ namespace cudml::cpu::CUDML_ISA {
 /// Whether a cell consists of packed pieces of at least 16 elements, each with one scale and bias.
 bool has_grad_planes(const MvnGradPlan& plan);
 
+/// The same of at most 256 pieces.
+bool has_few_grad_planes(const MvnGradPlan& plan);
+
 /// T is float, double, Float16 or BFloat16.
 template <class T>
 void mvn_grad_planes(const MvnGradPlan& plan, const Operands& operands);
