@@ -201,6 +201,9 @@ constexpr int64_t kPieceBytes = 256 * 1024;  // longer lines are cut for the thr
 namespace mvn_grad {
 /// Elements of short planes that are summed up together: adding up lanes costs as much as 64 do.
 constexpr int64_t kJoinedElements = 1024;
+/// Elements of short cells that are taken step by step together, which the first-level cache holds,
+/// and how many cells at most: divisions and roots of one take as long as reading 200 elements.
+constexpr int64_t kBatchedElements = 2048, kMostBatchedCells = 8;
 /// Planes of a group that are taken one by one even where they are short: columns of few rows cost
 /// more to begin than to read.
 constexpr int64_t kFewPlanes = 256;

@@ -13,8 +13,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+using tuning::mvn_grad::kBatchedElements;
 using tuning::mvn_grad::kFewCells;
 using tuning::mvn_grad::kLargeSlices;
+using tuning::mvn_grad::kMostBatchedCells;
 
 template <class T>
 class PlaneCells {
@@ -29,15 +31,17 @@ class PlaneCells {
         planes_(plan),
         slices_of_(plan, operands),
         is_split_(plan.cells < kFewCells * num_threads() &&
-                  plan.cell_size >= kLargeSlices * kSlice) {}
+                  plan.cell_size >= kLargeSlices * kSlice),
+        batch_(std::clamp<int64_t>(kBatchedElements / plan.cell_size, 1, kMostBatchedCells)) {}
 
   void run() const {
     const int64_t shares = plan_.has_totals() ? shares_of(plan_, plan_.cells) : plan_.cells;
     const Totals<A> totals(plan_, plan_.has_totals() ? shares : 0, operands_);
     const auto work = [&](int64_t begin, int64_t end, const auto& each) {
-      const CellRoom room{std::unique_ptr<SliceSums[]>(new SliceSums[size_t(planes_.slices)]),
-                          std::unique_ptr<A[]>(
-                              slices_of_.keeps_apart() ? new A[size_t(plan_.cell_size)] : nullptr)};
+      const int64_t kept = slices_of_.keeps_apart() ? batch_ * plan_.cell_size : 0;
+      const BatchRoom room{
+          std::unique_ptr<SliceSums[]>(new SliceSums[size_t(batch_ * planes_.slices)]),
+          std::unique_ptr<A[]>(kept > 0 ? new A[size_t(kept)] : nullptr)};
       for (int64_t s = begin; s < end; ++s)
         run_cells(part_begin(plan_.cells, s, shares), part_begin(plan_.cells, s + 1, shares),
                   {totals, s}, room, each);
@@ -58,10 +62,19 @@ class PlaneCells {
     int64_t index;
   };
 
-  /// What one cell after the other takes: sums of its slices, and h where it is kept apart.
-  struct CellRoom {
+  /// What the cells of a batch take: sums of their slices, and h where it is kept apart.
+  struct BatchRoom {
     std::unique_ptr<SliceSums[]> sums;
     std::unique_ptr<A[]> kept;
+  };
+
+  struct Cell {
+    GradOffsets at;
+    State state;
+    SliceSums* sums;
+    A* kept;  // or null
+    A pivot;  // that deviations are about
+    bool needs_sums;
   };
 
   /// Calls fn(begin, end) for the slices of a cell, from several threads.
@@ -74,77 +87,100 @@ class PlaneCells {
   }
 
   template <class Each>
-  void run_cells(int64_t begin, int64_t end, const Share& share, const CellRoom& room,
+  void run_cells(int64_t begin, int64_t end, const Share& share, const BatchRoom& room,
                  const Each& each) const {
-    GradWalk cell(plan_.kept, plan_.kept_rank, begin);
+    GradWalk walk(plan_.kept, plan_.kept_rank, begin);
     Pace pace;
-    for (int64_t i = begin; i < end; ++i, cell.advance()) {
-      pace.add(plan_.cell_size);
-      run_cell(cell.offsets(), room, each);
-      if (plan_.has_totals()) add_totals(cell.offsets(), room.sums.get(), share);
+    Cell cells[kMostBatchedCells];
+    while (begin < end) {
+      const int64_t n = std::min(batch_, end - begin);
+      for (int64_t k = 0; k < n; ++k, walk.advance()) {
+        Cell& cell = cells[k];
+        cell.at.take(walk.offsets());
+        cell.state = State{};
+        if (plan_.are_given || plan_.has_sums)
+          cell.state = state_given<A>(plan_, operands_, cell.at);
+        cell.sums = room.sums.get() + k * planes_.slices;
+        cell.kept = room.kept ? room.kept.get() + k * plan_.cell_size : nullptr;
+        cell.needs_sums = plan_.has_totals() || plan_.has_own_sums();
+      }
+      pace.add(n * plan_.cell_size);
+      run_batch(cells, n, each);
+      for (int64_t k = 0; k < n && plan_.has_totals(); ++k) add_totals(cells[k], share);
+      begin += n;
     }
   }
 
-  /// each(fn) calls fn(begin, end) for all slices.
+  /// Step by step, so that what follows from the sums of one short cell does not wait for that of
+  /// the one before. each(fn) calls fn(begin, end) for all slices.
   template <class Each>
-  void run_cell(const GradOffsets& cell, const CellRoom& room, const Each& each) const {
-    SliceSums* const sums = room.sums.get();
-    A* const kept = room.kept.get();
-    State state = state_given<A>(plan_, operands_, cell);
-    bool needs_sums = plan_.has_totals() || plan_.has_own_sums();
-    if (plan_.has_own_statistics() && find_statistics(cell, state, sums, each)) needs_sums = false;
+  void run_batch(Cell* cells, int64_t n, const Each& each) const {
+    const auto for_cells = [&](const auto& fn) {
+      for (int64_t k = 0; k < n; ++k) fn(cells[k]);
+    };
+    if (plan_.has_own_statistics()) {
+      for_cells([&](Cell& cell) { add_about(cell, plan_.use_mean ? guess(cell.at) : A(0), each); });
+      for_cells([&](Cell& cell) { take_statistics(cell, each); });
+    }
     if (plan_.has_own_sums()) {
-      if (needs_sums) each(work_on(cell, state, sums, kept, false));
-      set_means(sums, state);
-      needs_sums = false;
+      for_cells([&](Cell& cell) {
+        if (cell.needs_sums) each(work_on(cell, false));
+      });
+      for_cells([&](Cell& cell) { set_means(cell); });
     }
-    if (needs_sums || plan_.wants_dx)
-      each(work_on(cell, state, needs_sums ? sums : nullptr, kept, plan_.wants_dx));
+    for_cells([&](Cell& cell) {
+      if (cell.needs_sums || plan_.wants_dx) each(work_on(cell, plan_.wants_dx));
+    });
   }
 
-  /// What adds up slices, if there are sums, and writes their dx.
-  auto work_on(const GradOffsets& cell, const State& state, SliceSums* sums, A* kept,
-               bool is_written) const {
-    return [=, this, &cell, &state](int64_t begin, int64_t end) {
+  /// What adds up slices, if their sums are still needed, and writes their dx.
+  auto work_on(const Cell& cell, bool is_written) const {
+    return [=, this, &cell](int64_t begin, int64_t end) {
       const Room<PlaneBuffers<A>> rows;
-      JoinedDx<A> formula(state);
-      planes_.for_slices(cell, begin, end, [&](int64_t i, const SliceOffsets& at) {
-        checkpoint_for(at.n);
-        const Slice slice = slices_of_(at, kept ? kept + planes_.begin_of(i) : nullptr);
-        if (sums) slices_of_.add_products(slice, state, *rows, sums[i]);
-        if (is_written) slices_of_.write(slice, state, formula, *rows);
+      JoinedDx<A> formula(cell.state);
+      planes_.for_slices(cell.at, begin, end, [&](int64_t i, const SliceOffsets& at) {
+        checkpoint_for(at.n * at.planes);
+        const Slice slice = slices_of_(at, cell.kept ? cell.kept + planes_.begin_of(i) : nullptr);
+        if (cell.needs_sums) slices_of_.add_products(slice, cell.state, *rows, cell.sums[i]);
+        if (is_written) slices_of_.write(slice, cell.state, formula, *rows);
       });
     };
   }
 
-  /// Statistics in one pass about a guess, and where that was far from the mean, in another one
-  /// about the mean. Returns whether h and h * z have been added up, too.
+  /// Whether one pass gives all sums.
+  bool has_products() const {
+    return !reads_input(plan_.activation.kind) && (plan_.has_totals() || plan_.has_own_sums());
+  }
+
+  /// Adds up a cell's deviations from a pivot, and h * d with them.
   template <class Each>
-  bool find_statistics(const GradOffsets& cell, State& state, SliceSums* sums,
-                       const Each& each) const {
-    const bool has_products =
-        !reads_input(plan_.activation.kind) && (plan_.has_totals() || plan_.has_own_sums());
-    A pivot = plan_.use_mean ? guess(cell) : A(0);
-    const auto add = [&](int64_t begin, int64_t end) {
-      planes_.for_slices(cell, begin, end, [&](int64_t i, const SliceOffsets& at) {
-        checkpoint_for(at.n);
+  void add_about(Cell& cell, A pivot, const Each& each) const {
+    const bool with_products = has_products();
+    cell.pivot = pivot;
+    each([&](int64_t begin, int64_t end) {
+      planes_.for_slices(cell.at, begin, end, [&](int64_t i, const SliceOffsets& at) {
+        checkpoint_for(at.n * at.planes);
         const Slice slice = slices_of_(at);
-        sums[i].scale = slice.scale;
-        if (has_products)
-          add_all(slice, pivot, sums[i]);
+        cell.sums[i].scale = slice.scale;
+        if (with_products)
+          add_all(slice, pivot, cell.sums[i]);
         else
-          add_deviations(slice, pivot, sums[i]);
+          add_deviations(slice, pivot, cell.sums[i]);
       });
-    };
-    each(add);
-    Moments<A> m = moments(sums, pivot);
+    });
+  }
+
+  /// Statistics from one pass about a guess, and where that was far from the mean, from another one
+  /// about the mean.
+  template <class Each>
+  void take_statistics(Cell& cell, const Each& each) const {
+    Moments<A> m = moments(cell);
     if (plan_.use_mean && !(m.delta * m.delta <= 4 * (m.m2 / m.n))) {
-      pivot = finite_or_0(static_cast<A>(double(pivot) + m.delta));
-      each(add);
-      m = moments(sums, pivot);
+      add_about(cell, finite_or_0(static_cast<A>(double(cell.pivot) + m.delta)), each);
+      m = moments(cell);
     }
-    state.normal = normalizer_of(m, plan_.use_variance, plan_.epsilon);
-    return has_products && take_products(sums, state.normal.factor, m.delta);
+    cell.state.normal = normalizer_of(m, plan_.use_variance, plan_.epsilon);
+    if (has_products() && take_products(cell, m.delta)) cell.needs_sums = false;
   }
 
   static A finite_or_0(A v) { return is_finite(double(v)) ? v : A(0); }
@@ -164,45 +200,49 @@ class PlaneCells {
     return finite_or_0(sums[0] / A(4 * places));
   }
 
-  Moments<A> moments(const SliceSums* sums, A pivot) const {
+  Moments<A> moments(const Cell& cell) const {
     const auto n = double(plan_.cell_size);
     Total<A> sum, square;
     for (int64_t i = 0; i < planes_.slices; ++i) {
-      sum.add(sums[i].d);
-      square.add(sums[i].dd);
+      sum.add(cell.sums[i].d);
+      square.add(cell.sums[i].dd);
     }
     if (!plan_.use_mean) return {n, 0, 0, square.value()};
-    return moments_about<A>(n, pivot, sum.value(), square.value());
+    return moments_about<A>(n, cell.pivot, sum.value(), square.value());
   }
 
   /// Turns h * d into h * z, if that loses nothing.
-  bool take_products(SliceSums* sums, double factor, double delta) const {
+  bool take_products(const Cell& cell, double delta) const {
+    const double factor = cell.state.normal.factor;
     if (!is_joinable(factor)) return false;
     double all = 0;
     for (int64_t i = 0; i < planes_.slices; ++i) {
-      sums[i].hz = factor * fused(-delta, sums[i].h, sums[i].hz);
-      all += sums[i].hz;
+      SliceSums& sums = cell.sums[i];
+      sums.hz = factor * fused(-delta, sums.h, sums.hz);
+      all += sums.hz;
     }
     return is_finite(all);
   }
 
   /// mean_w and mean_wz of the cell's own sums.
-  void set_means(const SliceSums* sums, State& state) const {
+  void set_means(Cell& cell) const {
     const auto n = double(plan_.cell_size);
     Total<A> w, wz;
     for (int64_t i = 0; i < planes_.slices; ++i) {
-      w.add(sums[i].h * sums[i].scale);
-      wz.add(sums[i].hz * sums[i].scale);
+      w.add(cell.sums[i].h * cell.sums[i].scale);
+      wz.add(cell.sums[i].hz * cell.sums[i].scale);
     }
-    if (plan_.use_mean) state.mean_w = static_cast<A>(w.value() / n);
-    if (plan_.use_variance) state.mean_wz = static_cast<A>(wz.value() / n);
+    if (plan_.use_mean) cell.state.mean_w = static_cast<A>(w.value() / n);
+    if (plan_.use_variance) cell.state.mean_wz = static_cast<A>(wz.value() / n);
+    cell.needs_sums = false;
   }
 
-  void add_totals(const GradOffsets& cell, const SliceSums* sums, const Share& share) const {
+  void add_totals(const Cell& cell, const Share& share) const {
     const bool are_sums = plan_.kind == MvnGradKind::sums;
-    planes_.for_slices(cell, 0, planes_.slices, [&](int64_t i, const SliceOffsets& at) {
-      const double by = are_sums ? sums[i].scale : slices_of_.slope();
-      const double values[2] = {by * sums[i].hz, by * sums[i].h};
+    planes_.for_slices(cell.at, 0, planes_.slices, [&](int64_t i, const SliceOffsets& at) {
+      const SliceSums& sums = cell.sums[i];
+      const double by = are_sums ? sums.scale : slices_of_.slope();
+      const double values[2] = {by * sums.hz, by * sums.h};
       for (int k = 0; k < 2; ++k)
         if (share.totals.is_wanted(k))
           share.totals.add_one(share.index, k, at.totals[k], values[are_sums ? 1 - k : k]);
@@ -214,6 +254,7 @@ class PlaneCells {
   GradPlanes planes_;
   PlaneSlices<T> slices_of_;
   bool is_split_;
+  int64_t batch_;  // cells that are taken together
 };
 
 }  // namespace

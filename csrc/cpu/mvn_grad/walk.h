@@ -33,6 +33,21 @@ struct GradOffsets {
     o.add(a, steps);
     return o;
   }
+  /// Copies part by part, of what was stored so.
+  void take(const GradOffsets& o) {
+    x = o.x;
+    grad = o.grad;
+    dx = o.dx;
+    scale = o.scale;
+    bias = o.bias;
+    mean = o.mean;
+    variance = o.variance;
+    count = o.count;
+    for (int k = 0; k < 2; ++k) {
+      sums[k] = o.sums[k];
+      totals[k] = o.totals[k];
+    }
+  }
   void add(const GradOffsets& o) {
     x += o.x;
     grad += o.grad;
