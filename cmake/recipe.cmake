@@ -46,7 +46,7 @@ set(UNROLLED_SOURCES cpu/pool_grad/average_unrolled.cpp cpu/pool_grad/max_blocks
 # -Os would leave inline functions to the linker, which keeps one copy for all levels.
 set(COMPACT -fno-tree-vectorize)
 set(COMPACT_SOURCES
-    cpu/merge/plain.cpp cpu/mvn/plain.cpp cpu/mvn_grad/columns.cpp cpu/mvn_grad/planes.cpp
+    cpu/merge/plain.cpp cpu/mvn_grad/columns.cpp cpu/mvn_grad/planes.cpp
     cpu/mvn_grad/rows.cpp cpu/mvn_grad/side_by_side.cpp
     cpu/normalize/plain.cpp cpu/statistics/plain.cpp)
 
