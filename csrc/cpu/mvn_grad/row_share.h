@@ -172,13 +172,14 @@ class RowShare {
     GradRow<T, G> rows[kMostBatched];
     DxRow<T> to[kMostBatched];
     bool is_sound = true;
-    for (int64_t r = 0; r < count; ++r)  // divisions and roots that do not wait for each other
-      rows[r].state = state_given<A>(plan_, c_.operands, at[r]);
-    for (int64_t r = 0; r < count; ++r) {
+    // Step by step: divisions and roots of one row do not wait for those of another.
+    for (int64_t r = 0; r < count; ++r) rows[r].state = state_given<A>(plan_, c_.operands, at[r]);
+    for (int64_t r = 0; r < count; ++r)
       if (!read_row(at[r], space_.h[r], rows[r])) find_sums(rows[r]);
-      if (plan_.has_own_sums()) set_means(rows[r]);
+    if (plan_.has_own_sums())
+      for (int64_t r = 0; r < count; ++r) set_means(rows[r]);
+    for (int64_t r = 0; r < count; ++r)
       is_sound &= to[r].set(plan_.wants_dx ? output_.place(at, r) : nullptr, rows[r].state);
-    }
     bool has_totals = !plan_.has_totals();
     if (plan_.wants_dx && is_sound && plan_.reduced[0].dx == 1) {
       has_totals |= write_rows_to(takes_product(plan_), rows, to, count, scale_, c_.n,
