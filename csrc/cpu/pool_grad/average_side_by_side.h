@@ -42,6 +42,7 @@ struct WindowTerms {
     if (grad.size() == 1) return join<1, 1>(n, to);
     if (grad.size() == 2) return join<2, 1>(n, to);
     if (grad.size() == 4) return join<4, 1>(n, to);
+    if (grad.size() == 9) return join<9, 1>(n, to);
     join<0, 0>(n, to);
   }
 
@@ -125,7 +126,8 @@ class AverageSideBySide {
         is_streamed_(is_streamed(f_.batch[0] * f_.batch[1] * f_.axis[0].in * f_.axis[1].in * x_.in *
                                  int64_t(sizeof(T)))),
         is_apart_(is_streamed_ && is_apart(x_)),
-        rows_(is_apart_ && is_apart(y_) ? std::min(y_.stride, kMostRows) : 1) {}
+        rows_(is_apart_ && is_apart(y_) ? std::min(y_.stride, kMostRows) : 1),
+        turns_(is_blocked_ && !is_apart(x_) ? x_.stride : 1) {}
 
   void run() const {
     TaskSpace space = plane_tasks(plan_, true, kMostLanes);
@@ -148,6 +150,7 @@ class AverageSideBySide {
   /// there would be were there all.
   struct Run {
     int64_t first, step, windows, taps, elements;
+    bool follows = false;  // its windows are the next ones after those of the run a stride before
   };
 
   struct Scratch {
@@ -155,14 +158,14 @@ class AverageSideBySide {
     std::vector<Run> columns;      // all of the piece
     std::vector<int64_t> counted;  // by columns of windows, from first_window on
     std::vector<WindowRow> rows;
-    int64_t taps_above = 0;  // rows of windows over such elements, were there all
-    Terms terms;
+    int64_t taps_above = 0;             // rows of windows over such elements, were there all
+    std::vector<Terms> terms;           // of runs that follow each other, by turns
     const std::unique_ptr<T[]> joined;  // elements of a batch
     Pace pace;
     LineStream out;
 
     explicit Scratch(const AverageSideBySide& all)
-        : terms(all.is_blocked_, all.f_.y.batch[1]),
+        : terms(size_t(all.turns_), Terms(all.is_blocked_, all.f_.y.batch[1])),
           joined(all.is_apart_ ? new T[size_t(kMostJoined)] : nullptr) {}
   };
 
@@ -177,6 +180,19 @@ class AverageSideBySide {
       s.columns.push_back(run_from(x_, i, to));
     s.counted.clear();
     for (int64_t o = reach.first; o <= reach.last; ++o) s.counted.push_back(counted_at(f_, 2, o));
+    for (size_t k = size_t(turns_); k < s.columns.size(); ++k)
+      s.columns[k].follows = follows(s, s.columns[k - size_t(turns_)], s.columns[k]);
+  }
+
+  /// Whether windows count as much as those one place before them.
+  static bool follows(const Scratch& s, const Run& a, const Run& b) {
+    bool are_alike =
+        b.first == a.first + 1 && b.step == a.step && b.windows == a.windows && b.taps == a.taps;
+    for (int64_t i = 0; are_alike && i < a.windows; ++i) {
+      const auto at = size_t(a.first + i * a.step - s.first_window);
+      are_alike = s.counted[at] == s.counted[at + 1];
+    }
+    return are_alike;
   }
 
   static Run run_from(const PoolAxis& a, int64_t element, int64_t end) {
@@ -225,14 +241,14 @@ class AverageSideBySide {
   void write_row(const Task& task, T* dst, Scratch& s) const {
     const int64_t step = plan_.result.space[2], bytes = task.n * int64_t(sizeof(T));
     for (const Run& column : s.columns) {
-      find_terms(task, column, s);
+      const Terms& terms = find_terms(task, column, s);
       for (int64_t i = 0; i < column.elements; ++i, dst += step) {
         if (is_streamed_) {
           s.out.seek(dst);
-          s.terms.hand_out(task.n, reinterpret_cast<T*>(s.out.reserve()));
+          terms.hand_out(task.n, reinterpret_cast<T*>(s.out.reserve()));
           s.out.commit(bytes);
         } else if (i == 0) {
-          s.terms.hand_out(task.n, dst);
+          terms.hand_out(task.n, dst);
         } else {
           copy_bytes(dst, dst - step, bytes);
         }
@@ -248,8 +264,7 @@ class AverageSideBySide {
       const Run* const first = column;
       int64_t elements = 0;
       for (int64_t n = 0; column < end && n + task.n <= kMostJoined; n += task.n, ++column) {
-        find_terms(task, *column, s);
-        s.terms.hand_out(task.n, s.joined.get() + n);
+        find_terms(task, *column, s).hand_out(task.n, s.joined.get() + n);
         elements += column->elements;
       }
       for (int64_t i = 0; i < rows.elements; ++i)
@@ -284,8 +299,14 @@ class AverageSideBySide {
   /// AverageBlocks, which joins from the last window to the first, rows of them after each other,
   /// and has a 0 where there is no window; else those of RowGather, which divides, and joins
   /// columns in ascending order, the rows of each first.
-  void find_terms(const Task& task, const Run& column, Scratch& s) const {
-    Terms& t = s.terms;
+  const Terms& find_terms(const Task& task, const Run& column, Scratch& s) const {
+    const int64_t index = &column - s.columns.data();
+    Terms& t = s.terms[size_t(index % turns_)];
+    if (column.follows) {
+      s.pace.add(task.n * (column.elements + int64_t(t.grad.size())));
+      for (const T*& grad : t.grad) grad += f_.y.space[2];
+      return t;
+    }
     t.grad.clear();
     t.factor.clear();
     s.pace.add(task.n * (column.elements + column.windows * int64_t(s.rows.size())));
@@ -308,6 +329,7 @@ class AverageSideBySide {
       t.columns = column.windows;
       t.has_zero = true;
     }
+    return t;
   }
 
   const PoolGradPlan& plan_;
@@ -318,6 +340,7 @@ class AverageSideBySide {
   const bool is_blocked_, divides_, is_streamed_;
   const bool is_apart_;  // streamed, and no element of a row has two columns of windows
   const int64_t rows_;   // of a task
+  const int64_t turns_;  // runs after which windows may follow those of a run before
 };
 
 }  // namespace
