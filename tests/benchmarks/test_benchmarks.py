@@ -21,9 +21,12 @@ from harness import dtype_of
 
 BENCHMARKS = ROOT / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-cases, compare, measure, mixed, plot, problems, report, rows, verify = map(
+cases, compare, measure, mixed, plot, problems, report, rows, usual, verify = map(
     importlib.import_module,
-    ("cases", "compare", "measure", "mixed", "plot", "problems", "report", "rows", "verify"),
+    (
+        *("cases", "compare", "measure", "mixed", "plot", "problems", "report", "rows"),
+        *("usual", "verify"),
+    ),
 )
 arrays_of, cudml_calls, numpy_calls = map(
     importlib.import_module,
@@ -54,6 +57,19 @@ def test_every_case_is_there() -> None:
 def test_names_are_unique() -> None:
     assert len({p.name for p in FULL}) == len(FULL)
     assert len({p.name for p in FITTED}) == len(FITTED)
+
+
+def test_the_grid_of_usual_calls() -> None:
+    """All of its problems have names of their own, in every type; none is the suite's."""
+    grid = problems.problems(cases=usual.usual())
+    assert len({p.name for p in grid}) == len(grid)
+    assert min(p.case.number for p in grid) == 101
+    assert {p.dtype for p in grid} == {"float16", "bfloat16", "float32", "float64"}
+    single = {p.family for p in FULL if not p.case.step}
+    assert {p.family for p in grid} == single - {problems.FAMILIES[cases.UNPOOL]}
+    assert [p.name for p in problems.problems(cases=usual.usual(), only="101*float64 L")] == [
+        p.name for p in grid if p.case.number == 101 and p.dtype == "float64" and p.layout == "L"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -356,6 +372,31 @@ def test_a_small_mixed_run(tmp_path: Path) -> None:
     assert row["times_alone"] == pytest.approx(times, rel=1e-3)
     assert f"{row['alone']['ms']:10.3f}{row['times_alone']:7.2f}" in done.stdout
     assert "as long as alone on 2 threads" in done.stdout
+
+
+@pytest.mark.parametrize("name", [
+    "02 max+int64 3x3/2, 32x64x112x112, float32 C", "52 LayerNorm grad, 8192x768, float32 C",
+    "22 reflect 3, 8x3x256x256, float16 C",
+])  # fmt: skip
+def test_calls_that_return_new_arrays(name: str) -> None:
+    """What they return is what the calls with out= write, and new each time."""
+    whole = only(name)
+    small = (2, 3, *whole.shape[2:]) if len(whole.shape) == 4 else (3, whole.shape[1])
+    problem = problems.Problem(whole.case, whole.full, small, whole.dtype, whole.layout)
+    arrays = arrays_of.numpy_arrays(problem)
+    cudml_calls.ways(arrays)["out="]()
+    (call,) = cudml_calls.returning(arrays).values()
+    got = cudml_calls.returned(arrays, call())
+    assert len(got) == len(arrays.results())
+    for mine, want in zip(got, arrays.results(), strict=True):
+        np.testing.assert_array_equal(mine, want)
+        assert not np.shares_memory(mine, want)
+
+
+def test_steps_have_no_calls_that_return_new_arrays() -> None:
+    step = only("83 reflect 1 + grad, 8x256x64x64, float32 C")
+    problem = problems.Problem(step.case, step.full, (1, 2, 64, 64), step.dtype, step.layout)
+    assert cudml_calls.returning(arrays_of.numpy_arrays(problem)) == {}
 
 
 def test_mixed_calls_go_on_to_the_next_buffers() -> None:

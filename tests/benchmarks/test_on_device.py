@@ -29,7 +29,7 @@ gpu.facts = lambda: {"device": "simulated device", "compute_capability": "9.0",
                      "toolkit": "none", "commit": "0123456789"}
 known = problems.problems(full=True)
 
-def small(full=False, only=""):
+def small(full=False, only="", cases=()):
     found = []
     for name, shape in shapes.items():
         one = next(p for p in known if name in p.name)
