@@ -140,6 +140,14 @@ CASES = [
     Case("winners/side_by_side", winners((2, 8, 5, 6), (5, 6), order=LAST), {
         SIDE_BY_SIDE: winners((2, 7, 5, 6), (5, 6), order=LAST)}),
     Case("winners/plain", winners((2, 7, 5, 6), (5, 6), order=LAST)),
+    Case("pool_grad/turned", max_grad((2, 4, 28, 32), 2, 2), {
+        "8 planes or more are packed": max_grad((1, 8, 28, 32), 2, 2, order=REVERSED),
+        "8 planes or more": max_grad((1, 7, 28, 32), 2, 2),
+        "8 planes or more are packed, one after the other, and so short":
+            max_grad((2, 4, 30, 32), 2, 2),
+        "windows have few taps, at most 64": max_grad((2, 4, 2, 75), (1, 66), 9),
+        "no pairs of float64": max_grad((2, 4, 28, 16), 2, 2, dtype="float64"),
+    }),
     Case("pool_grad/max_rows", max_grad((2, 3, 7, 65), 3, 2, (0, 1)), {
         "windows are 3 x 3, 2 apart": max_grad((2, 3, 7, 65), 3, 2, (0, 2))}),
     Case("pool_grad/max_pairs", max_grad((2, 3, 17, 8), (8, 2), (8, 2)), {

@@ -184,6 +184,10 @@ constexpr int64_t kBlockLaneBytes = 512, kBlockWindowBytes = 1 << 17;
 /// Scattered maxima: sums of the elements that a task owns, which stay in the first caches; planes
 /// side by side of a task; windows of a row that are gone through at a time.
 constexpr int64_t kScatterSums = 8192, kScatterLanes = 16, kScatterWindows = 1 << 16;
+/// Short planes that are put side by side, and bytes of all that is made of them: with what is
+/// found of them the second-level cache has room. Longer planes have rows that are worth their own
+/// paths.
+constexpr int64_t kTurnedLanes = 128, kTurnedBytes = 1 << 17;
 }  // namespace pool_grad
 
 /// Unpooling (unpool/).

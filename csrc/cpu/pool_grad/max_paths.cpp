@@ -7,10 +7,13 @@
 #include "cpu/pool_grad/max_rows.h"
 #include "cpu/pool_grad/max_scatter.h"
 #include "cpu/pool_grad/max_side_by_side.h"
+#include "cpu/pool_grad/turned.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+constexpr int64_t kLongPairs = 8;
 
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
 bool has_pairs(const PoolGradPlan& plan, const Machine&) { return MaxPairs<float>::fits(plan); }
@@ -22,6 +25,12 @@ bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return has_lanes(plan) && plan.forward.x.batch[1] == 1;
 }
 bool are_windows_small(const PoolGradPlan& plan, const Machine&) { return LaneShape::fits(plan); }
+bool is_turned(const PoolGradPlan& plan, const Machine&) { return TurnedShape::fits(plan); }
+/// Pairs of float64 are as fast along rows from a vector of windows on.
+bool are_pairs_short(const PoolGradPlan& plan, const Machine&) {
+  return plan.forward.dtype != Dtype::float64 || !MaxPairs<double>::fits(plan) ||
+         plan.forward.axis[2].out < kLongPairs;
+}
 bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
@@ -53,6 +62,10 @@ void side_by_side(const PoolGradPlan& plan, const Arrays& a) {
   });
 }
 
+void turned(const PoolGradPlan& plan, const Arrays& a) {
+  run_turned(max_pool_grad_paths(), plan, a);
+}
+
 /// Winners come first, by the path that forward pooling takes for them.
 void scatter(const PoolGradPlan& plan, const Arrays& a) {
   if (plan.forward.outputs() == 0) return;
@@ -70,7 +83,20 @@ void scatter(const PoolGradPlan& plan, const Arrays& a) {
   });
 }
 
+constexpr Predicate<PoolGradPlan> kSmall{
+    "windows have few taps, at most 64 from the first to the last along an axis, and no element "
+    "has many of them",
+    are_windows_small};
+
 constexpr Path<PoolGradPlan> kPaths[] = {
+    {"pool_grad/turned",
+     {kHasAvx,
+      {"8 planes or more are packed, one after the other, and so short that a line of memory of "
+       "them stays in the caches side by side",
+       is_turned},
+      kSmall,
+      {"no pairs of float64 fill vectors along rows", are_pairs_short}},
+     turned},
     {"pool_grad/max_rows",
      {{"windows are 3 x 3, 2 apart, on packed rows of a usual length and type, beginning at most "
        "one column before them",
@@ -101,10 +127,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      lane_rows,
      {1.3, "70 max grad 3x3/2, 32x64x112x112, float32 L"}},
     {"pool_grad/max_side_by_side",
-     {{"8 planes or more lie side by side in x and the result", has_neighbours},
-      {"windows have few taps, at most 64 from the first to the last along an axis, and no element "
-       "has many of them",
-       are_windows_small}},
+     {{"8 planes or more lie side by side in x and the result", has_neighbours}, kSmall},
      side_by_side},
     {"pool_grad/max_blocks",
      {{"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},

@@ -122,7 +122,7 @@ class MaxLanes {
       const int64_t keys_bytes = (s.key_rows + 1) * s.keys * int64_t(sizeof(K));
       const int64_t windows = s.windows[0] * s.windows[1] * s.window_row;
       bytes.reset(new char[size_t(64 + keys_bytes + windows * 2 * int64_t(sizeof(Sum)) +
-                                  s.step[2] * s.pitch * int64_t(sizeof(T)))]());
+                                  s.step[2] * s.pitch * int64_t(sizeof(T)))]);
       char* at = bytes.get() + bytes_to_line(bytes.get());
       none = reinterpret_cast<K*>(at);
       std::fill_n(none, s.keys, kNone);

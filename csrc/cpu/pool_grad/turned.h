@@ -1,0 +1,30 @@
+// Short planes, one after the other in memory, that are put side by side for the paths of such
+// planes, and their gradients back: a few planes at a time, which stay in the caches.
+#pragma once
+
+#include "cpu/isa/paths.h"
+#include "cpu/memory/tuning.h"
+#include "ops/pool_grad.h"
+
+namespace cudml::cpu::CUDML_ISA {
+
+/// How many planes are put side by side.
+struct TurnedShape {
+  static constexpr int64_t kBytes = tuning::pool_grad::kTurnedBytes,
+                           kMostLanes = tuning::pool_grad::kTurnedLanes, kFewest = 8;
+
+  int64_t lanes = 0, x = 0, y = 0;  // elements of a plane of x, and of the windows
+
+  explicit TurnedShape(const PoolGradPlan& plan);
+
+  /// Whether there are 8 planes or more, packed in all tensors, and so short that a line of memory
+  /// of them is put side by side.
+  static bool fits(const PoolGradPlan& plan);
+  /// The plan of `lanes` planes side by side.
+  PoolGradPlan inner(const PoolGradPlan& plan) const;
+};
+
+/// `paths` are those that planes side by side have.
+void run_turned(Paths<PoolGradPlan> paths, const PoolGradPlan& plan, const Arrays& a);
+
+}  // namespace cudml::cpu::CUDML_ISA

@@ -1,0 +1,88 @@
+"""The max gradient of short planes that follow each other in memory."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from array_support import child_says
+from harness import FLOATS, data
+from layouts import dtype_of
+from tests.pool.test_grad_blocks import of_max
+
+PATH = "pool_grad/turned"
+VALUES = np.array([np.nan, -np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -1.0], np.float32)
+
+# Spatial sizes and geometries: overlap, none, rows and columns without windows, gaps, dilation,
+# pads that differ from side to side, three axes and one.
+GEOMETRIES: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
+    ((7, 7), {"window_size": 2, "strides": 2}),
+    ((7, 9), {"window_size": 3, "strides": 2, "start_padding": 1, "end_padding": 1}),
+    ((14, 13), {"window_size": 3, "start_padding": (1, 0), "end_padding": (0, 2)}),
+    ((3, 5), {"window_size": (3, 1), "strides": (1, 2), "start_padding": (2, 0)}),
+    ((11, 10), {"window_size": (2, 3), "strides": (3, 4), "end_padding": (1, 0)}),
+    ((12, 17), {"window_size": 3, "strides": 2, "dilations": (2, 3), "start_padding": (3, 2)}),
+    ((3, 5, 4), {"window_size": 2, "strides": (1, 2, 2), "start_padding": (1, 0, 1)}),
+    ((19,), {"window_size": 4, "strides": 3, "end_padding": 2}),
+    ((2, 1), {"window_size": 2, "start_padding": 1}),
+)  # fmt: skip
+
+
+def short_rows_before(array: np.ndarray) -> np.ndarray:
+    """The same values with gaps between planes, which stay packed."""
+    n, c, *sizes = array.shape
+    wide = np.full((n, c + 1, int(np.prod(sizes)) + 5), 7, array.dtype)
+    planes = wide[:, :c, :-5]
+    planes[...] = array.reshape(n, c, -1)
+    step = array.itemsize
+    inner = [step * int(np.prod(sizes[i + 1 :])) for i in range(len(sizes))]
+    strides = (*planes.strides[:2], *inner)
+    return np.lib.stride_tricks.as_strided(planes, array.shape, strides)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-MAX-3", "D-MAX-5", "D-MAX-6")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("planes", [(2, 4), (1, 8), (3, 11), (1, 67), (2, 150)])
+def test_winners(dtype: str, planes: tuple[int, int]) -> None:
+    """Values that tie, or are in no order; fewer planes than a vector has lanes, and a part of
+    one left over; results that were something else before."""
+    chosen = np.random.default_rng(planes[1])
+    for sizes, geometry in GEOMETRIES:
+        shape = (*planes, *sizes)
+        for values in (chosen.choice(VALUES, shape), np.full(shape, -np.inf)):
+            x = values.astype(dtype_of(dtype))
+            grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+            e = cudml.explain("max_pooling_grad", x, grad, **geometry, device="cpu")
+            assert e.kernel == PATH or "pairs of float64" in e.reason or "AVX" in e.reason, e
+            want = of_max(x, grad, geometry)
+            gaps = short_rows_before(np.full(shape, np.nan, x.dtype))
+            for out, given in ((None, x), (np.full(shape, np.nan, x.dtype), short_rows_before(x)),
+                               (gaps, short_rows_before(x))):  # fmt: skip
+                got = cudml.max_pooling_grad(given, short_rows_before(grad), **geometry, out=out)
+                assert np.array_equal(got.astype(np.float64), want), (shape, geometry)
+
+
+MANY = """
+from tests.pool import test_grad_turned
+test_grad_turned.run_many()
+print("done")
+"""
+
+
+def run_many() -> None:
+    """Results of several threads, and past the caches, are those of the plain path."""
+    for (sizes, geometry), dtype in product(GEOMETRIES, FLOATS):
+        x = data((4, 200, *sizes), dtype, 1, "exact")
+        grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
+        got = cudml.max_pooling_grad(x, grad, **geometry)
+        assert np.array_equal(got.astype(np.float64), of_max(x, grad, geometry)), (sizes, dtype)
+
+
+@pytest.mark.core
+def test_many_planes() -> None:
+    assert child_says(MANY, CUDML_NUM_THREADS="3", CUDML_STREAM_BYTES="1") == "done"
