@@ -1,4 +1,4 @@
-"""The max gradient of short planes that follow each other in memory."""
+"""Max and average gradients of short planes that follow each other in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 import cudml
 from array_support import child_says
-from harness import FLOATS, data
+from backends import CPU
+from harness import FLOATS, check, data
 from layouts import dtype_of
 from tests.pool.test_grad_blocks import of_max
 
@@ -67,6 +68,34 @@ def test_winners(dtype: str, planes: tuple[int, int]) -> None:
                 assert np.array_equal(got.astype(np.float64), want), (shape, geometry)
 
 
+@pytest.mark.core
+@pytest.mark.decision("D-AVG-1", "D-AVG-4", "D-GRAD-1")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("planes", [(2, 4), (1, 8), (3, 11), (1, 67), (2, 150)])
+def test_averages(dtype: str, planes: tuple[int, int]) -> None:
+    """Within the reference's bounds, with the bits of planes that do lie side by side, and of so
+    few that they are taken one by one."""
+    taken = 0
+    for k, (sizes, geometry) in enumerate(GEOMETRIES):
+        shape = (*planes, *sizes)
+        how = {**geometry, "include_padding": k % 2 == 0}
+        grad = data(cudml.average_pooling(np.zeros(shape, "f4"), **geometry).shape, dtype, k)
+        e = cudml.explain("average_pooling_grad", grad, shape, **how, device="cpu")
+        check("average_pooling_grad", grad, shape, **how, layouts=("contiguous",), backend=CPU)
+        if e.kernel != "pool_grad/average_turned":
+            continue
+        taken += 1
+        last = np.ascontiguousarray(np.moveaxis(grad, 1, -1))
+        want = cudml.average_pooling_grad(np.moveaxis(last, -1, 1), shape, **how).copy("C")
+        few = cudml.average_pooling_grad(grad[:1, :3], (1, 3, *sizes), **how)
+        assert few.tobytes() == want[:1, :3].tobytes(), (shape, how)
+        gaps = short_rows_before(np.full(shape, np.nan, grad.dtype))
+        for out in (None, np.full(shape, np.nan, grad.dtype), gaps):
+            got = cudml.average_pooling_grad(short_rows_before(grad), shape, **how, out=out)
+            assert got.tobytes() == want.tobytes(), (shape, how)
+    assert taken >= 5 or "AVX" in e.reason
+
+
 MANY = """
 from tests.pool import test_grad_turned
 test_grad_turned.run_many()
@@ -81,6 +110,10 @@ def run_many() -> None:
         grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2, "exact")
         got = cudml.max_pooling_grad(x, grad, **geometry)
         assert np.array_equal(got.astype(np.float64), of_max(x, grad, geometry)), (sizes, dtype)
+        every = cudml.average_pooling_grad(grad, x.shape, **geometry)
+        for i in (0, 3):
+            one = cudml.average_pooling_grad(grad[i : i + 1], (1, *x.shape[1:]), **geometry)
+            assert one.tobytes() == every[i : i + 1].tobytes(), (sizes, dtype)
 
 
 @pytest.mark.core

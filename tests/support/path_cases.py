@@ -208,6 +208,13 @@ CASES = [
         "windows are 3 x 3, two apart, on packed planes, and begin at most one element":
             average_grad((2, 3, 4, 4), 3, 2, (2, 1)),
     }),
+    Case("pool_grad/average_turned", average_grad((2, 4, 28, 32), (7, 1), (3, 2)), {
+        SUMS: average_grad((1, 8, 1, 2049), (1, 2049), 1, (0, 2048)),
+        "8 planes or more": average_grad((1, 7, 28, 32), (7, 1), (3, 2)),
+        "8 planes or more are packed": average_grad((1, 8, 28, 32), (7, 1), (3, 2), order=REVERSED),
+        "8 planes or more are packed, one after the other, and so short":
+            average_grad((2, 4, 28, 33), (7, 1), (3, 2)),
+    }),
     Case("pool_grad/average_side_by_side", average_grad((2, 8, 9, 28), (2, 3), 9, order=LAST), {
         SUMS: average_grad((1, 8, 1, 2049), (1, 2049), 1, (0, 2048), order=LAST),
         SIDE_BY_SIDE: average_grad((2, 7, 9, 28), (2, 3), 9, order=LAST),

@@ -188,6 +188,7 @@ constexpr int64_t kScatterSums = 8192, kScatterLanes = 16, kScatterWindows = 1 <
 /// found of them the second-level cache has room. Longer planes have rows that are worth their own
 /// paths.
 constexpr int64_t kTurnedLanes = 128, kTurnedBytes = 1 << 17;
+constexpr int64_t kFewestTurned = 32;  // planes that there must be room for, of averages
 }  // namespace pool_grad
 
 /// Unpooling (unpool/).

@@ -6,6 +6,7 @@
 #include "cpu/pool_grad/average_rows.h"
 #include "cpu/pool_grad/average_side_by_side.h"
 #include "cpu/pool_grad/average_thirds.h"
+#include "cpu/pool_grad/average_turned.h"
 #include "cpu/pool_grad/average_unrolled.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -32,6 +33,11 @@ void pairs(const PoolGradPlan& plan, const Arrays& a) {
     if constexpr (kVectorBytes > 16 && !std::is_same_v<T, double>)  // others are kept small
       PairPlanes<T>(plan, static_cast<const T*>(a.inputs[1]), static_cast<T*>(a.outputs[0])).run();
   });
+}
+
+bool is_turned(const PoolGradPlan& plan, const Machine&) { return fits_average_turned(plan); }
+void turned(const PoolGradPlan& plan, const Arrays& a) {
+  run_turned(average_pool_grad_paths(), plan, a);
 }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
@@ -81,6 +87,13 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        has_thirds}},
      average_thirds,
      {5.17, "75 average grad 3x3/2, 64x240x28x28, float16 C"}},
+    {"pool_grad/average_turned",
+     {kHasAvx,
+      kShort,
+      {"8 planes or more are packed, one after the other, and so short that 32 of them stay in the "
+       "caches side by side",
+       is_turned}},
+     turned},
     {"pool_grad/average_side_by_side",
      {kShort, {"8 planes or more lie side by side in the result", has_neighbours}},
      average_side_by_side,

@@ -105,7 +105,7 @@ class Turned {
       arrays.inputs[i] = to;
       to += n * s_.lanes;
     };
-    take(0, task.flat, f.x.batch[1], s_.x);
+    if (a_.inputs[0]) take(0, task.flat, f.x.batch[1], s_.x);
     take(1, task.y, f.y.batch[1], s_.y);
     arrays.outputs[0] = to;
     path.run(inner_, arrays);
@@ -135,7 +135,10 @@ TurnedShape::TurnedShape(const PoolGradPlan& plan) {
   x = size_of_plane(f, &PoolAxis::in);
   y = size_of_plane(f, &PoolAxis::out);
   const int64_t bytes = size_of(f.dtype), vector = kVectorBytes / bytes, line = 64 / bytes;
-  const int64_t most = std::min(kBytes / (bytes * (2 * x + y)), kMostLanes) / line * line;
+  const bool reads_x = f.kind != PoolKind::average;
+  const int64_t most =
+      std::min(kBytes / (bytes * ((reads_x ? 2 : 1) * x + y)), kMostLanes) / line * line;
+  room = most;
   if (most > 0) lanes = (even_part(f.batch[1], most) + vector - 1) / vector * vector;
 }
 

@@ -13,7 +13,8 @@ struct TurnedShape {
   static constexpr int64_t kBytes = tuning::pool_grad::kTurnedBytes,
                            kMostLanes = tuning::pool_grad::kTurnedLanes, kFewest = 8;
 
-  int64_t lanes = 0, x = 0, y = 0;  // elements of a plane of x, and of the windows
+  int64_t room = 0, lanes = 0;  // planes that there is room for, at most, and how many are taken
+  int64_t x = 0, y = 0;         // elements of a plane of x, and of the windows
 
   explicit TurnedShape(const PoolGradPlan& plan);
 
