@@ -184,6 +184,15 @@ CASES = [
         "tensors, beginning at most one row and column":
             max_grad((2, 16, 7, 5), 3, 2, (1, 2), order=LAST),
     }),
+    Case("pool_grad/max_steps", max_grad((2, 3, 9, 17), 3, 1, (1, 2)), {
+        "windows are 3 x 3": max_grad((2, 3, 9, 17), (3, 2), 1, (1, 2)),
+        "windows are 3 x 3, 1 apart": max_grad((2, 3, 9, 17), 3, (1, 2), (1, 2)),
+        "windows are 3 x 3, 1 apart, on packed rows or on planes side by side in all tensors":
+            max_grad((2, 3, 9, 17), 3, 1, (1, 2), order=REVERSED),
+        "windows are 3 x 3, 1 apart, on packed rows or on planes side by side in all tensors, a "
+        "vector of them or without gaps, beginning at most two":
+            max_grad((2, 3, 9, 17), 3, 1, (1, 3)),
+    }),
     Case("pool_grad/max_side_by_side", max_grad((2, 8, 2, 74), (1, 65), 9, order=LAST), {
         "8 planes or more lie side by side in x and the result":
             max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST),

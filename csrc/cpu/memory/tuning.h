@@ -184,6 +184,9 @@ constexpr int64_t kBlockLaneBytes = 512, kBlockWindowBytes = 1 << 17;
 /// Scattered maxima: sums of the elements that a task owns, which stay in the first caches; planes
 /// side by side of a task; windows of a row that are gone through at a time.
 constexpr int64_t kScatterSums = 8192, kScatterLanes = 16, kScatterWindows = 1 << 16;
+/// Maxima of windows 1 apart: bytes of lines, of which the first cache holds 15. Of planes side by
+/// side, longer ones, for the second cache: memory is read in whole pixels.
+constexpr int64_t kStepRowBytes = 2048, kStepLaneBytes = 16384;
 /// Short planes that are put side by side, and bytes of all that is made of them: with what is
 /// found of them the second-level cache has room. Longer planes have rows that are worth their own
 /// paths.

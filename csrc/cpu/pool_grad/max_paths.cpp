@@ -7,6 +7,7 @@
 #include "cpu/pool_grad/max_rows.h"
 #include "cpu/pool_grad/max_scatter.h"
 #include "cpu/pool_grad/max_side_by_side.h"
+#include "cpu/pool_grad/max_steps.h"
 #include "cpu/pool_grad/turned.h"
 #include "cpu/threads/parallel.h"
 
@@ -21,6 +22,7 @@ bool has_lane_pairs(const PoolGradPlan& plan, const Machine&) {
   return MaxLanePairs<float>::fits(plan);
 }
 bool has_lane_rows(const PoolGradPlan& plan, const Machine&) { return LaneRowShape::fits(plan); }
+bool has_steps(const PoolGradPlan& plan, const Machine&) { return StepShape::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return has_lanes(plan) && plan.forward.x.batch[1] == 1;
 }
@@ -53,6 +55,13 @@ void lane_rows(const PoolGradPlan& plan, const Arrays& a) {
 void lane_pairs(const PoolGradPlan& plan, const Arrays& a) {
   visit_usual(plan, [&]<class T>() {
     MaxLanePairs<T>(plan, a.inputs[0], a.inputs[1], a.outputs[0]).run();
+  });
+}
+
+void steps(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!kIsKeptSmall)
+      MaxSteps<T>(StepShape(plan), a.inputs[0], a.inputs[1], a.outputs[0]).run();
   });
 }
 
@@ -126,6 +135,12 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        has_lane_rows}},
      lane_rows,
      {1.3, "70 max grad 3x3/2, 32x64x112x112, float32 L"}},
+    {"pool_grad/max_steps",
+     {kHasAvx,
+      {"windows are 3 x 3, 1 apart, on packed rows or on planes side by side in all tensors, a "
+       "vector of them or without gaps, beginning at most two elements before them",
+       has_steps}},
+     steps},
     {"pool_grad/max_side_by_side",
      {{"8 planes or more lie side by side in x and the result", has_neighbours}, kSmall},
      side_by_side},
