@@ -1,4 +1,4 @@
-"""Max and average gradients of short planes that follow each other in memory."""
+"""Gradients of short planes that follow each other in memory."""
 
 from __future__ import annotations
 
@@ -93,6 +93,34 @@ def test_averages(dtype: str, planes: tuple[int, int]) -> None:
         for out in (None, np.full(shape, np.nan, grad.dtype), gaps):
             got = cudml.average_pooling_grad(short_rows_before(grad), shape, **how, out=out)
             assert got.tobytes() == want.tobytes(), (shape, how)
+    assert taken >= 5 or "AVX" in e.reason
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("planes", [(2, 4), (3, 11), (1, 67), (2, 150)])
+def test_norms(dtype: str, planes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the reference's bounds, with the bits of the plain path, wherever norms stand."""
+    taken = 0
+    for k, (sizes, geometry) in enumerate(GEOMETRIES):
+        shape, how = (*planes, *sizes), {**geometry, "p": 1 + k % 3}
+        x = data(shape, dtype, 1)
+        y = cudml.lp_pooling(x, **how)
+        grad = data(y.shape, dtype, 2)
+        check("lp_pooling_grad", x, y, grad, **how, layouts=("contiguous",), backend=CPU)
+        e = cudml.explain("lp_pooling_grad", x, y, grad, **how, device="cpu")
+        taken += e.kernel == "pool_grad/lp_turned"
+        near = [short_rows_before(each) for each in (x, y, grad)]
+        gaps = short_rows_before(np.full(shape, np.nan, x.dtype))
+        got = [cudml.lp_pooling_grad(*near, **how, out=out) for out in (None, gaps)]
+        if dtype == "float16":  # norms in the type of the computation
+            cudml.lp_pooling_grad(x, y.astype(np.float32), grad, **how)
+        monkeypatch.setenv("CUDML_KERNEL", "pool_grad/lp_gather")
+        want = cudml.lp_pooling_grad(x, y, grad, **how)
+        monkeypatch.delenv("CUDML_KERNEL")
+        for each in got:
+            assert each.tobytes() == want.tobytes(), (shape, how)
     assert taken >= 5 or "AVX" in e.reason
 
 

@@ -238,6 +238,12 @@ CASES = [
         SUMS: lp_grad((1, 8, 1, 1), (1, 2049), 1, (0, 2048), order=LAST),
         "8 planes or more lie side by side in all tensors": lp_grad((2, 7, 4, 5), 2, order=LAST),
     }),
+    Case("pool_grad/lp_turned", lp_grad((2, 4, 16, 27), (2, 9), 2), {
+        SUMS: lp_grad((1, 8, 3, 4), (33, 64), 1, (32, 63)),
+        "8 planes or more": lp_grad((1, 7, 16, 27), (2, 9), 2),
+        "8 planes or more are packed, one after the other, of elements of the norms' type, and so":
+            lp_grad((2, 4, 16, 28), (2, 9), 2),
+    }),
     Case("pool_grad/lp_thirds", lp_grad((2, 3, 4, 4), 3, 2, 1), {
         "elements have at most 32 bits": lp_grad((2, 3, 4, 4), 3, 2, 1, dtype="float64"),
         "windows are 3 x 3": lp_grad((2, 3, 4, 4), (3, 2), 2, 1),

@@ -35,7 +35,6 @@ void pairs(const PoolGradPlan& plan, const Arrays& a) {
   });
 }
 
-bool is_turned(const PoolGradPlan& plan, const Machine&) { return fits_average_turned(plan); }
 void turned(const PoolGradPlan& plan, const Arrays& a) {
   run_turned(average_pool_grad_paths(), plan, a);
 }
@@ -92,7 +91,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
       kShort,
       {"8 planes or more are packed, one after the other, and so short that 32 of them stay in the "
        "caches side by side",
-       is_turned}},
+       fits_average_turned}},
      turned},
     {"pool_grad/average_side_by_side",
      {kShort, {"8 planes or more lie side by side in the result", has_neighbours}},

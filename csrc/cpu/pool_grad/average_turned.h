@@ -6,9 +6,8 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// Beside few planes finding the windows over an element takes longer than joining them.
-inline bool fits_average_turned(const PoolGradPlan& plan) {
-  return TurnedShape::fits(plan) && TurnedShape(plan).room >= tuning::pool_grad::kFewestTurned;
+inline bool fits_average_turned(const PoolGradPlan& plan, const Machine&) {
+  return TurnedShape::fits_many(plan);
 }
 
 }  // namespace cudml::cpu::CUDML_ISA

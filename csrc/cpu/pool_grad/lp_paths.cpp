@@ -4,6 +4,7 @@
 #include "cpu/pool_grad/lp_rows.h"
 #include "cpu/pool_grad/lp_side_by_side.h"
 #include "cpu/pool_grad/lp_thirds.h"
+#include "cpu/pool_grad/lp_turned.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -29,6 +30,10 @@ void thirds(const PoolGradPlan& plan, const Arrays& a) {
   visit_usual(plan, [&]<class T>() { LpThirds<T>(LpArrays<T>(plan, a)).run(); });
 }
 
+void turned(const PoolGradPlan& plan, const Arrays& a) {
+  run_turned(lp_pool_grad_paths(), plan, a);
+}
+
 void one_by_one(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     const LpArrays<T> arrays(plan, a);
@@ -50,6 +55,13 @@ constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/lp_side_by_side",
      {kShort, {"8 planes or more lie side by side in all tensors", has_neighbours}},
      run<LpSideBySide>},
+    {"pool_grad/lp_turned",
+     {kHasAvx,
+      kShort,
+      {"8 planes or more are packed, one after the other, of elements of the norms' type, and so "
+       "short that 32 of them stay in the caches side by side",
+       fits_lp_turned}},
+     turned},
     {"pool_grad/lp_thirds",
      {kHasAvx,
       kNarrow,

@@ -105,8 +105,10 @@ class Turned {
       arrays.inputs[i] = to;
       to += n * s_.lanes;
     };
-    if (a_.inputs[0]) take(0, task.flat, f.x.batch[1], s_.x);
-    take(1, task.y, f.y.batch[1], s_.y);
+    const bool has_norms = f.kind == PoolKind::lp;
+    if (f.kind != PoolKind::average) take(0, task.flat, f.x.batch[1], s_.x);
+    if (has_norms) take(1, task.indices, f.indices.batch[1], s_.y);
+    take(has_norms ? 2 : 1, task.y, f.y.batch[1], s_.y);
     arrays.outputs[0] = to;
     path.run(inner_, arrays);
     turn_out<E>({static_cast<E*>(a_.outputs[0]) + task.x, plan_.result.batch[1], s_.x, task.n},
@@ -135,16 +137,19 @@ TurnedShape::TurnedShape(const PoolGradPlan& plan) {
   x = size_of_plane(f, &PoolAxis::in);
   y = size_of_plane(f, &PoolAxis::out);
   const int64_t bytes = size_of(f.dtype), vector = kVectorBytes / bytes, line = 64 / bytes;
-  const bool reads_x = f.kind != PoolKind::average;
-  const int64_t most =
-      std::min(kBytes / (bytes * ((reads_x ? 2 : 1) * x + y)), kMostLanes) / line * line;
-  room = most;
-  if (most > 0) lanes = (even_part(f.batch[1], most) + vector - 1) / vector * vector;
+  const int64_t elements = f.kind == PoolKind::average ? x + y
+                           : f.kind == PoolKind::lp    ? 2 * x + 2 * y
+                                                       : 2 * x + y;
+  room = std::min(kBytes / (bytes * elements), kMostLanes) / line * line;
+  if (room > 0) lanes = (even_part(f.batch[1], room) + vector - 1) / vector * vector;
 }
 
 bool TurnedShape::fits(const PoolGradPlan& plan) {
   const PoolPlan& f = plan.forward;
   const TurnedShape shape(plan);
+  if (f.kind == PoolKind::lp &&
+      (plan.norm_dtype != f.dtype || !is_packed(f, f.indices, &PoolAxis::out)))
+    return false;
   // Planes of one element are side by side.
   return is_packed(f, f.x, &PoolAxis::in) && is_packed(f, plan.result, &PoolAxis::in) &&
          is_packed(f, f.y, &PoolAxis::out) && f.batch[1] >= kFewest && shape.lanes > 0 &&
@@ -160,6 +165,7 @@ PoolGradPlan TurnedShape::inner(const PoolGradPlan& plan) const {
   place(f, lanes, &PoolAxis::in, f.x);
   place(f, lanes, &PoolAxis::in, inner.result);
   place(f, lanes, &PoolAxis::out, f.y);
+  place(f, lanes, &PoolAxis::out, f.indices);
   return inner;
 }
 

@@ -19,8 +19,13 @@ struct TurnedShape {
   explicit TurnedShape(const PoolGradPlan& plan);
 
   /// Whether there are 8 planes or more, packed in all tensors, and so short that a line of memory
-  /// of them is put side by side.
+  /// of them is put side by side. Norms are elements of the same type.
   static bool fits(const PoolGradPlan& plan);
+  /// Whether there is room for 32 of them, too: beside fewer planes finding the windows over an
+  /// element of averages or norms takes longer than joining them.
+  static bool fits_many(const PoolGradPlan& plan) {
+    return fits(plan) && TurnedShape(plan).room >= tuning::pool_grad::kFewestTurned;
+  }
   /// The plan of `lanes` planes side by side.
   PoolGradPlan inner(const PoolGradPlan& plan) const;
 };
