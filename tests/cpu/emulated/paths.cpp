@@ -273,6 +273,7 @@ void run_all() {
       for (bool is_last : {false, true}) {
         pool(kind, dtype, {2, 16, 12, 14}, 2, 2, 0, is_last);
         pool(kind, dtype, {2, 3, 21, 37}, 3, 2, 1, is_last);
+        pool(kind, dtype, {2, 18, 9, 13}, 3, 2, 1, is_last);
         pool(kind, dtype, {1, 20, 16, 64}, 3, 1, 1, is_last);
         pool(kind, dtype, {2, 33, 7, 7}, 7, 1, 0, is_last);
         pool(kind, dtype, {1, 8, 19, 40}, 5, 3, 2, is_last);
@@ -281,6 +282,7 @@ void run_all() {
     using enum ActivationKind;
     for (ActivationKind kind : {identity, relu, swish, gelu, tanh})
       for (bool use_mean : {true, false}) {
+        mvn(dtype, {9, 15}, {1}, {1, 15}, kind, use_mean);
         mvn(dtype, {9, 16}, {1}, {1, 16}, kind, use_mean);
         mvn(dtype, {7, 61}, {1}, {1, 61}, kind, use_mean);
         mvn(dtype, {5, 768}, {1}, {1, 768}, kind, use_mean);
