@@ -124,6 +124,41 @@ def test_norms(dtype: str, planes: tuple[int, int], monkeypatch: pytest.MonkeyPa
     assert taken >= 5 or "AVX" in e.reason
 
 
+# Windows over one another along one axis, and too far apart for blocks along the other.
+APART: tuple[dict[str, Any], ...] = (
+    {"window_size": (5, 11), "strides": (1, 10), "start_padding": 1},
+    {"window_size": 9, "strides": (9, 2)},
+    {"window_size": (6, 12), "strides": (2, 12), "start_padding": (2, 3)},
+    {"window_size": (3, 2), "strides": (1, 9), "dilations": (1, 8)},
+)  # fmt: skip
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("is_last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("geometry", APART, ids=str)
+def test_few_planes_and_many(geometry: dict[str, Any], dtype: str, is_last: bool) -> None:
+    """Their order of additions is the same, whatever path they take."""
+    shape = (1, 9, 30, 31)
+    x = (np.random.default_rng(5).random(shape) ** 8 * 100).astype(dtype_of(dtype))
+    y = cudml.lp_pooling(x, **geometry)
+    grad = data(y.shape, dtype, 3)
+
+    def results(n: int) -> tuple[np.ndarray, ...]:
+        arrays = [a[:, :n].copy("C") for a in (x, y, grad)]
+        if is_last:
+            arrays = [np.moveaxis(np.moveaxis(a, 1, -1).copy("C"), -1, 1) for a in arrays]
+        return (
+            cudml.max_pooling_grad(arrays[0], arrays[2], **geometry),
+            cudml.average_pooling_grad(arrays[2], (1, n, 30, 31), **geometry),
+            cudml.lp_pooling_grad(*arrays, **geometry),
+        )
+
+    for many, few in zip(results(9), results(3), strict=True):
+        assert np.array_equal(many[:, :3], few)
+
+
 MANY = """
 from tests.pool import test_grad_turned
 test_grad_turned.run_many()

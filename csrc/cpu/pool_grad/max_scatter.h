@@ -1,5 +1,5 @@
 // Gradient of max pooling by the winners of all windows, found first: each plane, or part of one,
-// is summed by one thread in the order of its windows.
+// is summed by one thread from the last of its windows to the first, as planes side by side are.
 #pragma once
 
 #include "cpu/memory/tuning.h"
@@ -65,14 +65,14 @@ class MaxScatter {
     Pace pace;
     Reach reach[3];
     reaches(first, first + length - 1, reach);
-    for (int64_t a = reach[0].first; a <= reach[0].last; ++a)
-      for (int64_t b = reach[1].first; b <= reach[1].last; ++b) {
+    for (int64_t a = reach[0].last; a >= reach[0].first; --a)
+      for (int64_t b = reach[1].last; b >= reach[1].first; --b) {
         const T* grad = grad_ + task.y + a * f_.y.space[0] + b * f_.y.space[1];
         const Index* winners =
             winners_ + task.indices + a * f_.indices.space[0] + b * f_.indices.space[1];
-        for (int64_t c = reach[2].first; c <= reach[2].last; c += kScatterWindows) {
-          const Reach some{c, std::min(reach[2].last, c + kScatterWindows - 1)};
-          pace.add((some.last - c + 1) * n);
+        for (int64_t c = reach[2].last; c >= reach[2].first; c -= kScatterWindows) {
+          const Reach some{std::max(reach[2].first, c - kScatterWindows + 1), c};
+          pace.add((c - some.first + 1) * n);
           if (lanes_)
             add_lanes(grad, winners, some, uint64_t(first), uint64_t(length), n, sums);
           else
@@ -97,7 +97,7 @@ class MaxScatter {
   void add_row(const T* grad, const Index* winners, Reach reach, uint64_t first, uint64_t length,
                Sum* sums) const {
     const int64_t step = f_.y.space[2], index_step = f_.indices.space[2];
-    for (int64_t c = reach.first; c <= reach.last; ++c) {
+    for (int64_t c = reach.last; c >= reach.first; --c) {
       const uint64_t at = uint64_t(winners[c * index_step]) - first;
       if (at < length) sums[at] += Sum(load_as_acc(grad[c * step]));
     }
@@ -105,7 +105,7 @@ class MaxScatter {
 
   void add_lanes(const T* grad, const Index* winners, Reach reach, uint64_t first, uint64_t length,
                  int64_t n, Sum* sums) const {
-    for (int64_t c = reach.first; c <= reach.last; ++c) {
+    for (int64_t c = reach.last; c >= reach.first; --c) {
       const T* g = grad + c * f_.y.space[2];
       const Index* w = winners + c * f_.indices.space[2];
       for (int64_t i = 0; i < n; ++i) {
