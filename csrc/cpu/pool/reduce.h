@@ -150,12 +150,14 @@ struct FarOf : Op {
   }
 };
 
+constexpr int64_t kUnderWayBytes = 4096;  // of a run: what a core has under way, or more
+
 /// A reduction that fetches what stands `bytes` behind what it loads.
 template <class Op>
 struct AheadOf : Op {
   int64_t bytes;
 
-  explicit AheadOf(const Op& op, int64_t bytes_ahead) : Op(op), bytes(bytes_ahead) {}
+  AheadOf(const Op& op, int64_t ahead) : Op(op), bytes(processor.is_told_of_runs ? ahead : 0) {}
   Vector<typename Op::V> load(const typename Op::Element* p) const {
     __builtin_prefetch(reinterpret_cast<const char*>(p) + bytes, 0, 3);
     return Op::load(p);
@@ -297,12 +299,12 @@ void join_rows(const Op& op, const typename Op::Element* const* rows, int64_t co
     join_group<0, true>(op, rows + r, std::min(kRowsAtOnce, count - r), at, n, end, line);
 }
 
-/// Fetches what stands kBytes, as much as a core has under way or more, behind n elements of a run.
+/// Fetches what stands kUnderWayBytes behind n elements of a run.
 /// Inline, since a call between loads would put what is joined into memory.
-template <int64_t kBytes = 4096, class E>
+template <class E>
 [[gnu::always_inline]] inline void fetch_ahead(const E* p, int64_t n) {
   if (!processor.is_told_of_runs) return;
-  const char* ahead = reinterpret_cast<const char*>(p) + kBytes;
+  const char* ahead = reinterpret_cast<const char*>(p) + kUnderWayBytes;
   for (int64_t j = 0; j < n * int64_t(sizeof(E)); j += 64) __builtin_prefetch(ahead + j, 0, 3);
 }
 

@@ -101,7 +101,7 @@ class LanePool : ValuePool<Op, Finish> {
       const int64_t groups = 1 + (kRunBlockBytes - 1) / (row * kRowsAtOnce);
       const int64_t most = groups * kRowsAtOnce, pitch = box.x_step[2];
       const T* first = x + task.x + box.x + f * pitch;
-      const AheadOf<Op> ahead(op, pitch == task.n && processor.is_told_of_runs ? 4096 : 0);
+      const AheadOf<Op> ahead(op, pitch == task.n ? kUnderWayBytes : 0);
       for (int64_t r = 0; r < taps; r += most, first += most * pitch) {
         join_some(ahead, first, pitch, std::min(most, taps - r), r > 0, task.n, line);
       }
@@ -115,7 +115,7 @@ class LanePool : ValuePool<Op, Finish> {
 
   void join_long_rows(const T* const* rows, int64_t count, int64_t n, V* line) const {
     const Room<Line<V>> room;
-    const AheadOf<Op> ahead(op, processor.is_told_of_runs ? tuning::pool::kRunAheadBytes : 0);
+    const AheadOf<Op> ahead(op, tuning::pool::kRunAheadBytes);
     for (int64_t r = 0; r < count; ++r) {
       // What is joined in any order needs no room for groups.
       const int64_t place = Op::kRepeats ? r : r % kRowsAtOnce;

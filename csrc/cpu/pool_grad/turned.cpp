@@ -87,7 +87,8 @@ class Turned {
   Turned(const TurnedShape& shape, const PoolGradPlan& plan, const Arrays& arrays)
       : s_(shape), plan_(plan), a_(arrays), inner_(shape.inner(plan)) {}
 
-  void run(const Path<PoolGradPlan>& path) const {
+  void run(Paths<PoolGradPlan> paths) const {
+    const auto& path = paths[size_t(choose::first(paths, inner_, Machine{num_threads()}))];
     const TaskSpace space = plane_tasks(plan_, true, s_.lanes);
     parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const Room<Elements<char, size_t(TurnedShape::kBytes)>> room;
@@ -125,9 +126,7 @@ class Turned {
 template <class E>
 void run_as(Paths<PoolGradPlan> paths, const PoolGradPlan& plan, const Arrays& a) {
   const TurnedShape shape(plan);
-  const Turned<E> turned(shape, plan, a);
-  const PoolGradPlan inner = shape.inner(plan);
-  turned.run(paths[size_t(choose::first(paths, inner, Machine{num_threads()}))]);
+  Turned<E>(shape, plan, a).run(paths);
 }
 
 }  // namespace
