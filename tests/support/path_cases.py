@@ -76,6 +76,19 @@ CASES = [
         "windows are three columns around their output, and at most three rows and planes":
             pool((2, 3, 5, 4, 6), (4, 3, 3), start_padding=1, end_padding=1),
     }),
+    Case("pool/turned", pool((4, 8, 20, 20), (6, 7), (2, 1), dtype="float64"), {
+        "32 planes or more": pool((1, 31, 20, 20), (6, 7), (2, 1), dtype="float64"),
+        "32 planes or more are packed":
+            pool((4, 8, 20, 20), (6, 7), (2, 1), dtype="float64", order=REVERSED),
+        "32 planes or more are packed, one after the other, and so short":
+            pool((4, 8, 20, 21), (6, 7), (2, 1), dtype="float64"),
+        "32 planes or more are packed, one after the other, and so short that 32 of them":
+            pool((4, 8, 3, 4), (3, 4)),
+        "rows are at most 16 elements": pool((4, 8, 7, 17), 3, 2),
+        "rows are at most 16 elements, 8 of float64": same((4, 8, 4, 9), (3, 3), dtype="float64"),
+        "rows are at most 16 elements, 8 of float64, or 8 to 16 for pairs":
+            pool((4, 8, 6, 10), 2, 2),
+    }),
     Case("pool/short_rows", same((2, 3, 4, 12), (3, 5), op="max_pooling"), {
         WORDS_MAX: same((2, 3, 4, 12), (3, 5)),
         STRIPS: same((2, 3, 4, 600), (3, 601), op="max_pooling"),

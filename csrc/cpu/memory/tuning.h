@@ -77,6 +77,18 @@ constexpr int64_t kPairedNear = 1024, kPairedFar = 4096;
 constexpr int64_t kMostWidened = 1024, kWidenedRows = 8;  // elements, rows: the first cache's half
 }  // namespace mvn
 
+// Short planes that are put side by side.
+namespace turn {
+
+/// So many of them, and bytes of all that is made of them: with what is found of them the
+/// second-level cache has room. Longer planes have rows that are worth their own paths.
+constexpr int64_t kLanes = 128, kBytes = 1 << 17;
+/// There must be room for so many: beside fewer planes walking the windows takes longer than
+/// joining them.
+constexpr int64_t kFewest = 32;
+
+}  // namespace turn
+
 /// Pooling (pool/).
 namespace pool {
 /// Elements of a row that are worked on at a time: several rows of double stay in the first cache.
@@ -187,11 +199,6 @@ constexpr int64_t kScatterSums = 8192, kScatterLanes = 16, kScatterWindows = 1 <
 /// Maxima of windows 1 apart: bytes of lines, of which the first cache holds 15. Of planes side by
 /// side, longer ones, for the second cache: memory is read in whole pixels.
 constexpr int64_t kStepRowBytes = 2048, kStepLaneBytes = 16384;
-/// Short planes that are put side by side, and bytes of all that is made of them: with what is
-/// found of them the second-level cache has room. Longer planes have rows that are worth their own
-/// paths.
-constexpr int64_t kTurnedLanes = 128, kTurnedBytes = 1 << 17;
-constexpr int64_t kFewestTurned = 32;  // planes that there must be room for, of averages
 }  // namespace pool_grad
 
 /// Unpooling (unpool/).

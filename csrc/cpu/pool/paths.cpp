@@ -3,9 +3,12 @@
 #include "cpu/memory/tuning.h"
 #include "cpu/pool/parts.h"
 #include "cpu/pool/strip_shape.h"
+#include "cpu/pool/turned.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+using enum ValuePath;
 
 template <ValuePath kPath>
 void run(const PoolPlan& plan, const Arrays& a) {
@@ -79,6 +82,23 @@ bool fits_pairs(const PoolPlan& plan, const Machine&) {
   return folds_pairs(plan, value_shape(plan));
 }
 
+bool has_avx(const PoolPlan&, const Machine&) { return !kIsKeptSmall; }
+bool is_turned(const PoolPlan& plan, const Machine&) { return fits_turned(plan); }
+
+/// Loops along rows that have something of several windows at once are as fast where rows are
+/// longer, those of two columns without overlap sooner than others.
+bool are_rows_short(const PoolPlan& plan, const Machine& machine) {
+  const PoolAxis& w = plan.axis[2];
+  const int64_t bytes = size_of(plan.dtype);
+  const bool is_strip = fits_strips(plan, machine);
+  const bool has_pairs = is_strip && has_type<pairs>(plan, machine) && fits_pairs(plan, machine);
+  if (has_pairs && w.window == 2) return w.in <= std::min<int64_t>(kVectorBytes / 4, 32 / bytes);
+  const bool has_fourths =
+      is_strip && has_type<fourths>(plan, machine) && fits_fourths(plan, machine);
+  const bool is_packed = is_strip && fits_packed(plan, machine) && plan.kind != PoolKind::lp;
+  return w.in * std::max<int64_t>(bytes, 4) <= 64 || !(has_pairs || has_fourths || is_packed);
+}
+
 bool is_one_tap(const PoolAxis& a) {
   return a.in == 1 && a.out == 1 && a.window == 1 && a.start == 0;
 }
@@ -97,8 +117,6 @@ bool has_few_vectors(const PoolPlan& p, const Machine&) {
 }
 
 bool fits_side_by_side(const PoolPlan& plan, const Machine&) { return has_lanes(plan); }
-
-using enum ValuePath;
 
 constexpr Path<PoolPlan> kPaths[] = {
     {"pool/taps",
@@ -128,6 +146,15 @@ constexpr Path<PoolPlan> kPaths[] = {
        fits_plane_thirds}},
      run<plane_thirds>,
      {1.29, "09 average 3x3/1, 32x192x35x35, float16 C"}},
+    {"pool/turned",
+     {{"the processor has AVX", has_avx},
+      {"32 planes or more are packed, one after the other, and so short that 32 of them stay in "
+       "the caches side by side",
+       is_turned},
+      {"rows are at most 16 elements, 8 of float64, or 8 to 16 for pairs of columns, or no loops "
+       "along rows have something of several windows at once",
+       are_rows_short}},
+     run_turned},
     {"pool/short_rows",
      {{"the processor has AVX-512", is_on_processor<short_rows>},
       {"maxima of 16 bits or of float32", has_type<short_rows>},

@@ -2,19 +2,17 @@
 // planes, and their gradients back: a few planes at a time, which stay in the caches.
 #pragma once
 
-#include "cpu/isa/paths.h"
-#include "cpu/memory/tuning.h"
+#include "cpu/pool/turned.h"
 #include "ops/pool_grad.h"
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// How many planes are put side by side.
+/// The planes of a plan that are put side by side.
 struct TurnedShape {
-  static constexpr int64_t kBytes = tuning::pool_grad::kTurnedBytes,
-                           kMostLanes = tuning::pool_grad::kTurnedLanes, kFewest = 8;
+  static constexpr int64_t kFewest = 8;
 
-  int64_t room = 0, lanes = 0;  // planes that there is room for, at most, and how many are taken
-  int64_t x = 0, y = 0;         // elements of a plane of x, and of the windows
+  int64_t x, y;  // elements of a plane of x, and of the windows
+  TurnedLanes lanes;
 
   explicit TurnedShape(const PoolGradPlan& plan);
 
@@ -24,9 +22,9 @@ struct TurnedShape {
   /// Whether there is room for 32 of them, too: beside fewer planes finding the windows over an
   /// element of averages or norms takes longer than joining them.
   static bool fits_many(const PoolGradPlan& plan) {
-    return fits(plan) && TurnedShape(plan).room >= tuning::pool_grad::kFewestTurned;
+    return fits(plan) && TurnedShape(plan).lanes.room >= tuning::turn::kFewest;
   }
-  /// The plan of `lanes` planes side by side.
+  /// The plan of planes side by side.
   PoolGradPlan inner(const PoolGradPlan& plan) const;
 };
 
