@@ -6,20 +6,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// What is the same along each of some rows.
-struct RowConstants {
-  const float *pivot, *delta, *factor, *scale, *bias;
-
-  GivenUniform of(int64_t r) const {
-    return {broadcast(pivot[r]), broadcast(delta[r]), broadcast(factor[r]), broadcast(scale[r]),
-            broadcast(bias[r])};
-  }
-};
-
 /// kCount vectors from i on, whatever stands there.
-template <int kCount, class T, class F>
+template <int kCount, class T, class Formula, class F>
 [[gnu::always_inline]] inline void write_vectors(T* y, const T* x, int64_t i,
-                                                 const GivenUniform& formula, const F& f,
+                                                 const Formula& formula, const F& f,
                                                  bool converts) {
   Floats v[kCount];
   const bool are_numbers = compute_vectors(v, x, i, formula, f, Whole{});
@@ -31,7 +21,7 @@ template <int kCount, class T, class F>
 
 /// Rows of n elements, one behind the other, while what their last vectors write too far belongs to
 /// later ones, which put right what stands there: so y is not x. Returns how many those are.
-template <class T, class F>
+template <class Formula, class T, class F>
 [[gnu::noinline]] int64_t write_following(T* y, const T* x, int64_t n, int64_t rows,
                                           const RowConstants& constants, const F f) {
   constexpr int kMost = std::is_same_v<F, Swish> ? 4 : 2;
@@ -39,7 +29,7 @@ template <class T, class F>
   const bool converts = converts_pairs();
   int64_t r = 0;
   for (; r * n + vectors * kFloats <= end && r < rows; ++r, x += n, y += n) {
-    const GivenUniform formula = constants.of(r);
+    const Formula formula = constants.of<Formula>(r);
     int64_t i = 0, left = vectors;
     for (; left >= kMost; left -= kMost, i += kMost * kFloats)
       write_vectors<kMost>(y, x, i, formula, f, converts);
@@ -49,11 +39,12 @@ template <class T, class F>
 }
 
 /// The same by activation: of any but the commonest none.
-template <class T>
+template <class Formula, class T>
 int64_t write_following(const Activation& f, T* y, const T* x, int64_t n, int64_t rows,
                         const RowConstants& constants) {
-  if (f.kind == ActivationKind::swish) return write_following(y, x, n, rows, constants, Swish(f));
-  return is_plain(f) ? write_following(y, x, n, rows, constants, Floor(f)) : 0;
+  if (f.kind == ActivationKind::swish)
+    return write_following<Formula>(y, x, n, rows, constants, Swish(f));
+  return is_plain(f) ? write_following<Formula>(y, x, n, rows, constants, Floor(f)) : 0;
 }
 
 }  // namespace

@@ -22,6 +22,36 @@ struct GivenUniform {
   }
 };
 
+/// The same where floats hold the means exactly: a difference less 0 is the difference.
+struct GivenNearUniform {
+  static constexpr bool kIsShort = false;
+  Floats pivot, factor, scale, bias;
+
+  template <class Lanes>
+  Floats operator()(Floats x, int64_t, Lanes) const {
+    return fused((x - pivot) * factor, scale, bias);
+  }
+};
+
+/// What is the same along each of some rows.
+struct RowConstants {
+  const float *pivot, *delta, *factor, *scale, *bias;
+
+  RowConstants from(int64_t r) const {
+    return {pivot + r, delta + r, factor + r, scale + r, bias + r};
+  }
+  /// Of row r, as a formula.
+  template <class Formula>
+  Formula of(int64_t r) const {
+    const Floats p = broadcast(pivot[r]), f = broadcast(factor[r]), s = broadcast(scale[r]),
+                 b = broadcast(bias[r]);
+    if constexpr (std::is_same_v<Formula, GivenNearUniform>)
+      return {p, f, s, b};
+    else
+      return {p, broadcast(delta[r]), f, s, b};
+  }
+};
+
 /// The same with a scale and a bias for each position.
 struct GivenAffine {
   static constexpr bool kIsShort = false;
@@ -47,7 +77,7 @@ struct GivenPositions {
   }
 };
 
-/// The same where floats hold the means exactly: a difference less 0 is the difference.
+/// The same where floats hold the means exactly.
 struct GivenNearPositions {
   static constexpr bool kIsShort = false;
   const float *pivot, *factor, *scale, *bias;

@@ -56,6 +56,7 @@ class Rows {
         turn_(std::clamp<int64_t>(kPart / inner_.size, 1, block_)),
         turns_((block_ + turn_ - 1) / turn_),
         is_uniform_(inner_.stride[Plan::kScale] == 0 && inner_.stride[Plan::kBias] == 0),
+        has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64),
         is_streamed_(is_given_streamed(plan, x_, y_, false)),
         do_follow_(is_uniform_ && !is_streamed_ && parts_ == 1 && x_ != y_ &&
                    rows_.stride[Plan::kX] == inner_.size && rows_.stride[Plan::kY] == inner_.size) {
@@ -103,20 +104,26 @@ class Rows {
     at.add(rows_, begin);
     at.add(inner_, first);
     const int64_t n = std::min(kPart, inner_.size - first), end = std::min(count, begin + turn_);
+    const RowConstants constants = {b.pivot, b.delta, b.factor, b.scale, b.bias};
+    if (is_uniform_ && has_delta_) return write_uniform<GivenUniform>(at, n, begin, end, constants);
+    if (is_uniform_) return write_uniform<GivenNearUniform>(at, n, begin, end, constants);
+    for (int64_t r = begin; r < end; ++r, at.add(rows_, 1))
+      write_affine(
+          at, n,
+          {broadcast(b.pivot[r]), broadcast(b.delta[r]), broadcast(b.factor[r]), nullptr, nullptr},
+          b);
+  }
+
+  /// n elements of each of rows [begin, end) whose scale and bias are the same along them.
+  template <class Formula>
+  void write_uniform(NormalizeOffsets at, int64_t n, int64_t begin, int64_t end,
+                     const RowConstants& constants) const {
     int64_t r = begin;
     if (do_follow_ && r < end)
-      r += write_following(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n, end - r,
-                           {b.pivot + r, b.delta + r, b.factor + r, b.scale + r, b.bias + r});
+      r += write_following<Formula>(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n,
+                                    end - r, constants.from(r));
     at.add(rows_, r - begin);
-    for (; r < end; ++r, at.add(rows_, 1)) {
-      const Floats pivot = broadcast(b.pivot[r]), delta = broadcast(b.delta[r]),
-                   factor = broadcast(b.factor[r]);
-      if (is_uniform_)
-        write(at, n,
-              GivenUniform{pivot, delta, factor, broadcast(b.scale[r]), broadcast(b.bias[r])});
-      else
-        write_affine(at, n, {pivot, delta, factor, nullptr, nullptr}, b);
-    }
+    for (; r < end; ++r, at.add(rows_, 1)) write(at, n, constants.of<Formula>(r));
   }
 
   void write_affine(NormalizeOffsets at, int64_t n, GivenAffine formula, Buffers& b) const {
@@ -158,7 +165,7 @@ class Rows {
   int64_t parts_;         // of a row
   int64_t block_;         // rows whose statistics are there at once
   int64_t turn_, turns_;  // of a block: rows of a task, tasks
-  bool is_uniform_, is_streamed_, do_follow_;
+  bool is_uniform_, has_delta_, is_streamed_, do_follow_;
 };
 
 }  // namespace
