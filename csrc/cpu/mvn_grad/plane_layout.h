@@ -65,9 +65,11 @@ struct GradPlanes {
                                          const Fn& fn) const {
     const bool is_apart = inner.x != length;
     for (int64_t i = begin; i < end;) {
-      const int64_t plane = i % run / parts * joined, stop = std::min(end, i + run - i % run);
-      SliceOffsets at = origin(cell, i / run, plane);
-      int64_t part = i % parts, left = inner.size - plane;
+      // Most cells have one run of whole planes: nothing is divided for it.
+      const int64_t outer = i < run ? 0 : i / run, stop = std::min(end, (outer + 1) * run);
+      const int64_t within = i - outer * run, planes = parts == 1 ? within : within / parts;
+      SliceOffsets at = origin(cell, outer, planes * joined);
+      int64_t part = within - planes * parts, left = inner.size - planes * joined;
       move(at, part * kSlice);
       for (; i < stop; ++i) {
         at.n = part + 1 == parts ? length - part * kSlice : kSlice;

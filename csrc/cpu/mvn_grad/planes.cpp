@@ -50,7 +50,8 @@ class PlaneCells {
       work(0, shares, [&](const auto& fn) { for_blocks(fn); });
     else
       parallel_for(shares, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-        work(begin, end, [&](const auto& fn) { fn(0, planes_.slices); });
+        const Room<PlaneBuffers<A>> rows;
+        work(begin, end, [&](const auto& fn) { fn(0, planes_.slices, *rows); });
       });
     totals.finish();
   }
@@ -77,12 +78,13 @@ class PlaneCells {
     bool needs_sums;
   };
 
-  /// Calls fn(begin, end) for the slices of a cell, from several threads.
+  /// Calls fn(begin, end, rows) for the slices of a cell, from several threads.
   template <class Fn>
   void for_blocks(const Fn& fn) const {
     const int64_t blocks = std::min(planes_.slices, plan_.cell_size / kSlice);
     parallel_for(blocks, plan_.compulsory_bytes() / plan_.cells, [&](int64_t begin, int64_t end) {
-      fn(part_begin(planes_.slices, begin, blocks), part_begin(planes_.slices, end, blocks));
+      const Room<PlaneBuffers<A>> rows;
+      fn(part_begin(planes_.slices, begin, blocks), part_begin(planes_.slices, end, blocks), *rows);
     });
   }
 
@@ -112,7 +114,7 @@ class PlaneCells {
   }
 
   /// Step by step, so that what follows from the sums of one short cell does not wait for that of
-  /// the one before. each(fn) calls fn(begin, end) for all slices.
+  /// the one before. each(fn) calls fn(begin, end, rows) for all slices.
   template <class Each>
   void run_batch(Cell* cells, int64_t n, const Each& each) const {
     const auto for_cells = [&](const auto& fn) {
@@ -135,14 +137,13 @@ class PlaneCells {
 
   /// What adds up slices, if their sums are still needed, and writes their dx.
   auto work_on(const Cell& cell, bool is_written) const {
-    return [=, this, &cell](int64_t begin, int64_t end) {
-      const Room<PlaneBuffers<A>> rows;
+    return [=, this, &cell](int64_t begin, int64_t end, PlaneBuffers<A>& rows) {
       JoinedDx<A> formula(cell.state);
       planes_.for_slices(cell.at, begin, end, [&](int64_t i, const SliceOffsets& at) {
         checkpoint_for(at.n * at.planes);
         const Slice slice = slices_of_(at, cell.kept ? cell.kept + planes_.begin_of(i) : nullptr);
-        if (cell.needs_sums) slices_of_.add_products(slice, cell.state, *rows, cell.sums[i]);
-        if (is_written) slices_of_.write(slice, cell.state, formula, *rows);
+        if (cell.needs_sums) slices_of_.add_products(slice, cell.state, rows, cell.sums[i]);
+        if (is_written) slices_of_.write(slice, cell.state, formula, rows);
       });
     };
   }
@@ -157,7 +158,7 @@ class PlaneCells {
   void add_about(Cell& cell, A pivot, const Each& each) const {
     const bool with_products = has_products();
     cell.pivot = pivot;
-    each([&](int64_t begin, int64_t end) {
+    each([&](int64_t begin, int64_t end, PlaneBuffers<A>&) {
       planes_.for_slices(cell.at, begin, end, [&](int64_t i, const SliceOffsets& at) {
         checkpoint_for(at.n * at.planes);
         const Slice slice = slices_of_(at);
@@ -189,15 +190,16 @@ class PlaneCells {
   /// exactly what it is made of.
   A guess(const GradOffsets& cell) const {
     constexpr int kPlaces = GradPlanes::kPlaces;
-    const int places = plan_.cell_size < 16 * kPlaces ? 1 : kPlaces;
-    A sums[kPlaces];
-    for (int k = 0; k < places; ++k) {
-      const T* const x = static_cast<const T*>(operands_.inputs[0]) + cell.x + planes_.place[k];
-      sums[k] = (load_as_acc(x[0]) + load_as_acc(x[2])) + (load_as_acc(x[1]) + load_as_acc(x[3]));
-    }
-    for (int half = places / 2; half > 0; half /= 2)
-      for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
-    return finite_or_0(sums[0] / A(4 * places));
+    const T* const x = static_cast<const T*>(operands_.inputs[0]) + cell.x;
+    const auto four = [&](int k) {
+      const T* const from = x + planes_.place[k];
+      return (load_as_acc(from[0]) + load_as_acc(from[2])) +
+             (load_as_acc(from[1]) + load_as_acc(from[3]));
+    };
+    if (plan_.cell_size < 16 * kPlaces) return finite_or_0(four(0) / A(4));
+    const A sum =
+        ((four(0) + four(4)) + (four(2) + four(6))) + ((four(1) + four(5)) + (four(3) + four(7)));
+    return finite_or_0(sum / A(4 * kPlaces));
   }
 
   Moments<A> moments(const Cell& cell) const {
