@@ -5,6 +5,7 @@
 #include "cpu/pool_grad/covers.h"
 #include "cpu/pool_grad/max_windows.h"
 #include "cpu/simd/stream.h"
+#include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -176,6 +177,35 @@ void hand_out(const LaneCovers<T>& covers, int64_t pitch, const Pixels<T>& to,
   if (covers.count == 4) return hand_out_lanes<4, kStreamed>(covers, pitch, to, next);
   hand_out_lanes<0, kStreamed>(covers, pitch, to, next);
 }
+
+/// What paths by blocks of planes have: how these are cut, and the tensors.
+template <class T, class Shape>
+class LaneBlocks {
+ public:
+  LaneBlocks(const Shape& shape, const void* x, const void* grad, void* result)
+      : s_(shape),
+        f_(shape.f),
+        x_(static_cast<const T*>(x)),
+        grad_(static_cast<const T*>(grad)),
+        result_(static_cast<T*>(result)) {}
+
+ protected:
+  /// Calls block(task, room) for each of them; those of a thread have a room together.
+  template <class Room, class Block>
+  void run_blocks(const Block& block) const {
+    const TaskSpace space = s_.tasks();
+    parallel_for(space.count(), s_.plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      Room room(s_);
+      for_tasks(space, begin, end, [&](const Task& task, int64_t) { block(task, room); });
+    });
+  }
+
+  const Shape& s_;
+  const PoolPlan& f_;
+  const T* const x_;
+  const T* const grad_;
+  T* const result_;
+};
 
 }  // namespace
 }  // namespace cudml::cpu::CUDML_ISA

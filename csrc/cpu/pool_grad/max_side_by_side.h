@@ -86,25 +86,18 @@ struct LaneShape {
 };
 
 template <class T>
-class MaxLanes {
+class MaxLanes : LaneBlocks<T, LaneShape> {
+  using Base = LaneBlocks<T, LaneShape>;
+  using Base::f_, Base::grad_, Base::result_, Base::s_, Base::x_;
   using K = RowKey<T>;
   using Tap = LaneTap<T>;
   using Sum = Acc<T>;
 
  public:
-  MaxLanes(const LaneShape& shape, const void* x, const void* grad, void* result)
-      : s_(shape),
-        f_(shape.f),
-        x_(static_cast<const T*>(x)),
-        grad_(static_cast<const T*>(grad)),
-        result_(static_cast<T*>(result)) {}
+  using Base::Base;
 
   void run() const {
-    const TaskSpace space = s_.tasks();
-    parallel_for(space.count(), s_.plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Room room(s_);
-      for_tasks(space, begin, end, [&](const Task& task, int64_t) { block(task, room); });
-    });
+    Base::template run_blocks<Room>([&](const Task& task, Room& room) { block(task, room); });
   }
 
  private:
@@ -301,12 +294,6 @@ class MaxLanes {
     else
       hand_out<false>(covers, s_.pitch, to, ahead);
   }
-
-  const LaneShape& s_;
-  const PoolPlan& f_;
-  const T* x_;
-  const T* grad_;
-  T* result_;
 };
 
 }  // namespace

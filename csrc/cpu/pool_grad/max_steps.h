@@ -166,27 +166,20 @@ template <class T>
 }
 
 template <class T>
-class MaxSteps {
+class MaxSteps : LaneBlocks<T, StepShape> {
+  using Base = LaneBlocks<T, StepShape>;
+  using Base::f_, Base::grad_, Base::result_, Base::s_, Base::x_;
   using K = RowKey<T>;
   using Tap = LaneTap<T>;
   using Sum = Acc<T>;
 
  public:
-  MaxSteps(const StepShape& shape, const void* x, const void* grad, void* result)
-      : s_(shape),
-        f_(shape.f),
-        x_(static_cast<const T*>(x)),
-        grad_(static_cast<const T*>(grad)),
-        result_(static_cast<T*>(result)) {}
+  using Base::Base;
 
   void run() const {
-    const TaskSpace space = s_.tasks();
-    parallel_for(space.count(), s_.plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Room room(s_);
-      for_tasks(space, begin, end, [&](const Task& task, int64_t) {
-        block(Block(s_, task), room);
-        checkpoint_for(s_.height * s_.width);
-      });
+    Base::template run_blocks<Room>([&](const Task& task, Room& room) {
+      block(Block(s_, task), room);
+      checkpoint_for(s_.height * s_.width);
     });
   }
 
@@ -333,12 +326,6 @@ class MaxSteps {
     else
       share_steps<T>(s, {n, b.step, b.step, dst, r.space[2], ahead});
   }
-
-  const StepShape& s_;
-  const PoolPlan& f_;
-  const T* const x_;
-  const T* const grad_;
-  T* const result_;
 };
 
 }  // namespace
