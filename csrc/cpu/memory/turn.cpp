@@ -9,6 +9,7 @@ namespace cudml::cpu::CUDML_ISA {
 template <class E>
 void turn_in(const Planes<const E>& planes, int64_t lanes, E* to) {
   constexpr int64_t k = kSide<E>;
+  const int64_t ahead = planes.count * planes.pitch;  // to the next group of them
   for (int64_t lane = 0; lane < lanes; lane += k) {
     const E* from[k];
     for (int64_t r = 0; r < k; ++r) from[r] = planes.plane(lane + r);
@@ -18,7 +19,10 @@ void turn_in(const Planes<const E>& planes, int64_t lanes, E* to) {
       i = std::min(i, planes.n - k);
       SquareRow<E> rows[k];
 #pragma GCC unroll 16
-      for (int64_t r = 0; r < k; ++r) rows[r] = load_vector<SquareRow<E>>(from[r] + i);
+      for (int64_t r = 0; r < k; ++r) {
+        __builtin_prefetch(from[r] + i + ahead, 0, 2);
+        rows[r] = load_vector<SquareRow<E>>(from[r] + i);
+      }
       turn<E>(rows);
 #pragma GCC unroll 16
       for (int64_t r = 0; r < k; ++r) store_vector(to + (i + r) * lanes + lane, rows[r]);

@@ -18,7 +18,8 @@ struct Planes {
 };
 
 /// Puts planes side by side: element i of plane k becomes to[i * lanes + k]. There are `lanes` of
-/// them, whole vectors of elements; those behind the last plane are the last one again.
+/// them, whole vectors of elements; those behind the last plane are the last one again. As many
+/// planes behind these are fetched.
 template <class E>
 void turn_in(const Planes<const E>& planes, int64_t lanes, E* to);
 

@@ -1,4 +1,6 @@
 // The paths of pooling without indices on the CPU, first choice first.
+#include <limits>
+
 #include "cpu/isa/families.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/pool/parts.h"
@@ -85,18 +87,23 @@ bool fits_pairs(const PoolPlan& plan, const Machine&) {
 bool has_avx(const PoolPlan&, const Machine&) { return !kIsKeptSmall; }
 bool is_turned(const PoolPlan& plan, const Machine&) { return fits_turned(plan); }
 
-/// Loops along rows that have something of several windows at once are as fast where rows are
-/// longer, those of two columns without overlap sooner than others.
+/// Elements of the longest row that is turned although loops along rows have something of several
+/// windows at once: those are as fast where rows are longer.
+int64_t most_turned(const PoolPlan& plan, const Machine& machine) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  const int64_t bytes = size_of(plan.dtype), floats = 64 / std::max<int64_t>(bytes, 4);
+  if (!fits_strips(plan, machine)) return kAny;
+  if (has_type<plane_thirds>(plan, machine) && fits_plane_thirds(plan, machine))
+    return plan.kind == PoolKind::max || kVectorBytes < 64 ? 8 : bytes == 2 ? 7 : 0;
+  if (has_type<pairs>(plan, machine) && fits_pairs(plan, machine))
+    return plan.axis[2].window > 2 ? floats : std::min<int64_t>(kVectorBytes / 4, 32 / bytes);
+  const bool has_fourths = has_type<fourths>(plan, machine) && fits_fourths(plan, machine);
+  const bool is_packed = fits_packed(plan, machine) && plan.kind != PoolKind::lp;
+  return has_fourths || is_packed ? floats : kAny;
+}
+
 bool are_rows_short(const PoolPlan& plan, const Machine& machine) {
-  const PoolAxis& w = plan.axis[2];
-  const int64_t bytes = size_of(plan.dtype);
-  const bool is_strip = fits_strips(plan, machine);
-  const bool has_pairs = is_strip && has_type<pairs>(plan, machine) && fits_pairs(plan, machine);
-  if (has_pairs && w.window == 2) return w.in <= std::min<int64_t>(kVectorBytes / 4, 32 / bytes);
-  const bool has_fourths =
-      is_strip && has_type<fourths>(plan, machine) && fits_fourths(plan, machine);
-  const bool is_packed = is_strip && fits_packed(plan, machine) && plan.kind != PoolKind::lp;
-  return w.in * std::max<int64_t>(bytes, 4) <= 64 || !(has_pairs || has_fourths || is_packed);
+  return plan.axis[2].in <= most_turned(plan, machine);
 }
 
 bool is_one_tap(const PoolAxis& a) {
@@ -137,6 +144,15 @@ constexpr Path<PoolPlan> kPaths[] = {
        fits_lane_thirds}},
      run<lane_thirds>,
      {1.45, "01 max 3x3/2, 32x64x112x112, float16 L"}},
+    {"pool/turned",
+     {{"the processor has AVX", has_avx},
+      {"32 planes or more are packed, one after the other, and so short that 32 of them stay in "
+       "the caches side by side",
+       is_turned},
+      {"rows are at most 16 elements, 8 of float64 and for most pairs of columns and windows of "
+       "three columns one apart, or no loops along rows have something of several windows at once",
+       are_rows_short}},
+     run_turned},
     {"pool/plane_thirds",
      {kHasAvx<plane_thirds>,
       kIsUsual<plane_thirds>,
@@ -146,15 +162,6 @@ constexpr Path<PoolPlan> kPaths[] = {
        fits_plane_thirds}},
      run<plane_thirds>,
      {1.29, "09 average 3x3/1, 32x192x35x35, float16 C"}},
-    {"pool/turned",
-     {{"the processor has AVX", has_avx},
-      {"32 planes or more are packed, one after the other, and so short that 32 of them stay in "
-       "the caches side by side",
-       is_turned},
-      {"rows are at most 16 elements, 8 of float64, or 8 to 16 for pairs of columns, or no loops "
-       "along rows have something of several windows at once",
-       are_rows_short}},
-     run_turned},
     {"pool/short_rows",
      {{"the processor has AVX-512", is_on_processor<short_rows>},
       {"maxima of 16 bits or of float32", has_type<short_rows>},

@@ -35,6 +35,14 @@ void pairs(const PoolGradPlan& plan, const Arrays& a) {
   });
 }
 
+/// Short rows of planes that there is room for side by side, be they few or many: sums of thirds
+/// have another order, and are as fast along longer rows.
+bool are_rows_short(const PoolGradPlan& plan) {
+  return plan.forward.axis[2].in <= kVectorBytes / 4 &&
+         TurnedShape(plan).lanes.room >= tuning::turn::kFewest;
+}
+bool are_rows_long(const PoolGradPlan& plan, const Machine&) { return !are_rows_short(plan); }
+
 void turned(const PoolGradPlan& plan, const Arrays& a) {
   run_turned(average_pool_grad_paths(), plan, a);
 }
@@ -83,7 +91,10 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      {kHasAvx,
       kNarrow,
       {"windows are 3 x 3, two apart, on packed planes, and begin at most one element before them",
-       has_thirds}},
+       has_thirds},
+      {"rows are longer than 16 elements, 8 by vectors of 32 bytes, or planes too long to be put "
+       "side by side",
+       are_rows_long}},
      average_thirds,
      {5.17, "75 average grad 3x3/2, 64x240x28x28, float16 C"}},
     {"pool_grad/average_turned",
