@@ -190,9 +190,16 @@ def test_usual_calls(path: str, call: Call) -> None:
 
 
 def test_pieces_near_each_other_are_rows() -> None:
-    """Of one size, by what lies between them in memory: less than themselves, or as much."""
-    for gap, path in ((1, "mvn/rows"), (23, "mvn/rows"), (24, "mvn/tiles")):
-        x = np.zeros((9, 5, 24 + gap), np.float32)[..., :24]
+    """Of one size, by what lies between them in memory, less than themselves or as much, and by
+    how many there are."""
+    few, many = 8, 9  # of 24 elements
+    for n, gap, path in (
+        (many, 1, "mvn/rows"),
+        (many, 23, "mvn/rows"),
+        (many, 24, "mvn/tiles"),
+        (few, 24, "mvn/rows"),
+    ):
+        x = np.zeros((4, n, 24 + gap), np.float32)[..., :24]
         assert cudml.explain("mean_variance_normalization", x, axes=(1, 2)).kernel == path
 
 

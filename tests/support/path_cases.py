@@ -64,6 +64,21 @@ CASES = [
         "windows are three columns, two apart, and at most three rows, over planes side by side, "
         "from a vector to 4096 bytes": max_pool((1, 1025, 4, 9), (3, 3), 2, order=LAST),
     }),
+    Case("pool/turned", pool((4, 8, 20, 20), (6, 7), (2, 1), dtype="float64"), {
+        "32 planes or more": pool((1, 31, 20, 20), (6, 7), (2, 1), dtype="float64"),
+        "32 planes or more are packed":
+            pool((4, 8, 20, 20), (6, 7), (2, 1), dtype="float64", order=REVERSED),
+        "32 planes or more are packed, one after the other, and so short":
+            pool((4, 8, 20, 21), (6, 7), (2, 1), dtype="float64"),
+        "32 planes or more are packed, one after the other, and so short that 32 of them":
+            pool((4, 8, 3, 4), (3, 4)),
+        "rows are at most 16 elements": pool((4, 8, 7, 17), 3, 2),
+        "rows are at most 16 elements, 8 of float64": same((4, 8, 4, 9), (3, 3), dtype="float64"),
+        "rows are at most 16 elements, 8 of float64 and for most pairs":
+            pool((4, 8, 6, 10), 2, 2),
+        "rows are at most 16 elements, 8 of float64 and for most pairs of columns and windows":
+            same((4, 8, 4, 9), (3, 3), op="max_pooling"),
+    }),
     Case("pool/plane_thirds", same((2, 3, 4, 6), (3, 3)), {
         USUAL: same((2, 3, 4, 6), (3, 3), dtype="float64"),
         STRIPS: same((2, 3, 4, 600), (3, 601)),
@@ -75,19 +90,6 @@ CASES = [
             pool((2, 3, 4, 6), (4, 3), start_padding=1, end_padding=1),
         "windows are three columns around their output, and at most three rows and planes":
             pool((2, 3, 5, 4, 6), (4, 3, 3), start_padding=1, end_padding=1),
-    }),
-    Case("pool/turned", pool((4, 8, 20, 20), (6, 7), (2, 1), dtype="float64"), {
-        "32 planes or more": pool((1, 31, 20, 20), (6, 7), (2, 1), dtype="float64"),
-        "32 planes or more are packed":
-            pool((4, 8, 20, 20), (6, 7), (2, 1), dtype="float64", order=REVERSED),
-        "32 planes or more are packed, one after the other, and so short":
-            pool((4, 8, 20, 21), (6, 7), (2, 1), dtype="float64"),
-        "32 planes or more are packed, one after the other, and so short that 32 of them":
-            pool((4, 8, 3, 4), (3, 4)),
-        "rows are at most 16 elements": pool((4, 8, 7, 17), 3, 2),
-        "rows are at most 16 elements, 8 of float64": same((4, 8, 4, 9), (3, 3), dtype="float64"),
-        "rows are at most 16 elements, 8 of float64, or 8 to 16 for pairs":
-            pool((4, 8, 6, 10), 2, 2),
     }),
     Case("pool/short_rows", same((2, 3, 4, 12), (3, 5), op="max_pooling"), {
         WORDS_MAX: same((2, 3, 4, 12), (3, 5)),
@@ -221,14 +223,15 @@ CASES = [
     }),
     Case("pool_grad/average_rows", average_grad((2, 3, 7, 64), 2, 2), {
         "rows are packed, and the windows": average_grad((2, 3, 7, 64), (2, 3), 2)}),
-    Case("pool_grad/average_thirds", average_grad((2, 3, 4, 4), 3, 2, 1), {
-        "elements have at most 32 bits": average_grad((2, 3, 4, 4), 3, 2, 1, dtype="float64"),
-        "windows are 3 x 3": average_grad((2, 3, 4, 4), (3, 2), 2, 1),
-        "windows are 3 x 3, two apart": average_grad((2, 3, 4, 4), 3, (3, 2), 1),
+    Case("pool_grad/average_thirds", average_grad((2, 3, 4, 17), 3, 2, 1), {
+        "elements have at most 32 bits": average_grad((2, 3, 4, 17), 3, 2, 1, dtype="float64"),
+        "windows are 3 x 3": average_grad((2, 3, 4, 17), (3, 4), 2, 1),
+        "windows are 3 x 3, two apart": average_grad((2, 3, 4, 17), 3, (3, 2), 1),
         "windows are 3 x 3, two apart, on packed planes":
-            average_grad((2, 3, 4, 4), 3, 2, 1, order=REVERSED),
+            average_grad((2, 3, 4, 17), 3, 2, 1, order=REVERSED),
         "windows are 3 x 3, two apart, on packed planes, and begin at most one element":
-            average_grad((2, 3, 4, 4), 3, 2, (2, 1)),
+            average_grad((2, 3, 4, 17), 3, 2, (2, 1)),
+        "rows are longer than 16 elements": average_grad((2, 3, 4, 8), 3, 2, 1),
     }),
     Case("pool_grad/average_turned", average_grad((2, 4, 28, 32), (7, 1), (3, 2)), {
         SUMS: average_grad((1, 8, 1, 2049), (1, 2049), 1, (0, 2048)),
@@ -302,8 +305,10 @@ CASES = [
         "groups are rows of at most 15 elements": mvn((9, 16), 1),
         "elements are floats of at most 32 bits": mvn((9, 15), 1, dtype="float64"),
     }),
-    Case("mvn/tiles", mvn((17, 2), 0), {
+    Case("mvn/tiles", mvn((6, 3, 16), (0, 2), affine=(1, 3, 1)), {
         "elements of a group stand apart": mvn((2, 17), 1),
+        "elements of a group stand apart, or packed pieces of at most 128, and of less than 16":
+            mvn((5, 3, 16), (0, 2), affine=(1, 3, 1)),
         "elements are floats of at most 32 bits": mvn((17, 2), 0, dtype="float64"),
     }),
     Case("mvn/paired_rows", mvn((9, 3072), 1, affine=(1, 3072), dtype="float16"), {
@@ -315,6 +320,8 @@ CASES = [
         "elements are floats of at most 32 bits": mvn((9, 17), 1, dtype="float64"),
     }),
     Case("mvn/columns", mvn((5, 8), 0, dtype="float64"), {
+        "elements of a group stand 8 or more apart, or packed pieces of less than 16":
+            mvn((99, 3, 16), (0, 2), affine=(1, 3, 1), dtype="float64"),
         "elements of a group stand 8 or more apart": mvn((5, 7), 0, dtype="float64"),
         "elements are float64": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
     }),

@@ -30,13 +30,19 @@ struct Layout {
   }
 
   /// Whether a group stands in short packed pieces of x, and what could be as much of other groups
-  /// between them. Short pieces that are nearer to each other are rows, unless very short.
+  /// between them. Short pieces that are nearer to each other are rows, unless very short, and so
+  /// are few of them: each neighbour of a piece is a column, whose sums are joined at last. Of
+  /// float64 they take longer than rows in any case.
   static bool is_folded(const MvnPlan& plan) {
     constexpr int64_t kMaxFold = 128, kVeryShort = 16;  // elements
+    constexpr int64_t kPieceShare = 3;  // of a piece's elements, from which on pieces are many
     if (plan.reduced_rank < 2) return false;
     const MvnAxis *const inner = &plan.reduced[plan.reduced_rank - 1], *const outer = inner - 1;
-    return inner->x == 1 && inner->size <= kMaxFold && outer->x != inner->size &&
-           (outer->x >= 2 * inner->size || inner->size < kVeryShort);
+    if (inner->x != 1 || inner->size > kMaxFold || outer->x == inner->size) return false;
+    if (inner->size < kVeryShort) return true;
+    const int64_t pieces = plan.group_size / inner->size;
+    return outer->x >= 2 * inner->size && kPieceShare * pieces > inner->size &&
+           plan.dtype != Dtype::float64;
   }
 
  private:

@@ -64,8 +64,8 @@ void plain(const MvnPlan& plan, const Arrays& a) {
 
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};
 constexpr Predicate<MvnPlan> kPacked{
-    "a group is packed, or in pieces that are, of 16 or more elements, near each other or of more "
-    "than 128",
+    "a group is packed, or in pieces that are, of 16 or more elements: near each other, few, or of "
+    "more than 128",
     has_packed_rows};
 
 // Rows of the same length, type and strides take the same sums, whatever stands beside them: no
@@ -76,8 +76,9 @@ constexpr Path<MvnPlan> kPaths[] = {
      short_rows},
     {"mvn/tiles",
      {kNarrow,
-      {"elements of a group stand apart, or packed pieces of at most 128: its sums are then those "
-       "it has among neighbours, be there any or none",
+      {"elements of a group stand apart, or packed pieces of at most 128, and of less than 16 or "
+       "three times their number: its sums are then those it has among neighbours, be there any or "
+       "none",
        has_tiles}},
      tiles,
      {90.0, "43 BatchNorm, 256x64x112x112, float16 L"}},
@@ -93,7 +94,7 @@ constexpr Path<MvnPlan> kPaths[] = {
     {"mvn/rows", {kNarrow, kPacked}, rows, {17.6, "34 LayerNorm, 8192x16384, bfloat16 C"}},
     {"mvn/columns",
      {{"elements are float64", are_floats_wide},
-      {"elements of a group stand 8 or more apart, or packed pieces of at most 128", has_columns}},
+      {"elements of a group stand 8 or more apart, or packed pieces of less than 16", has_columns}},
      columns},
     {"mvn/plain", {}, plain},
 };
