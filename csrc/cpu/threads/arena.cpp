@@ -1,6 +1,9 @@
 // Where a thread's rooms are.
 #include "cpu/threads/arena.h"
 
+#include <pthread.h>
+
+#include <cerrno>
 #include <cstdint>
 
 namespace cudml::cpu {
@@ -15,19 +18,41 @@ struct Arena {
 
 thread_local constinit Arena arena{nullptr, 0};  // looked at without any initialization
 
-struct End {
-  bool is_awaited = false;
-  ~End() {
-    ::operator delete(arena.memory, kAlignment);
-    arena.memory = nullptr;
+/// What a thread does as it ends.
+void end_arena(void* memory) {
+  ::operator delete(memory, kAlignment);
+  arena.memory = nullptr;
+}
+
+/// Has arenas ended with their threads. The destructor of a thread_local object would, too, but the
+/// C library ends a process that has no memory left to remember it.
+class ArenaKey {
+ public:
+  ArenaKey() : is_made_(pthread_key_create(&key_, end_arena) == 0) {}
+  /// Threads that go on after the library are left their arenas.
+  ~ArenaKey() {
+    if (is_made_) pthread_key_delete(key_);
   }
+
+  /// False where there is no memory; without a key an arena stays.
+  bool remember(void* memory) const {
+    return !is_made_ || pthread_setspecific(key_, memory) != ENOMEM;
+  }
+
+ private:
+  pthread_key_t key_;
+  bool is_made_;
 };
-thread_local End end;
 
 [[gnu::noinline]] bool make_arena() {
-  arena.memory = static_cast<std::byte*>(::operator new(kArenaBytes, kAlignment, std::nothrow));
-  end.is_awaited = true;  // which has it destroyed with the thread
-  return arena.memory != nullptr;
+  static const ArenaKey key;
+  void* const memory = ::operator new(kArenaBytes, kAlignment, std::nothrow);
+  if (memory && !key.remember(memory)) {
+    ::operator delete(memory, kAlignment);
+    return false;
+  }
+  arena.memory = static_cast<std::byte*>(memory);
+  return memory != nullptr;
 }
 
 size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
