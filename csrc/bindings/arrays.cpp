@@ -129,9 +129,9 @@ Dims strides_of_copy(const char* op, const char* field, const Array& array) {
   TensorDesc like{array.view.dtype, distinct_sizes(array.view.sizes, steps), steps};
   TensorDesc copy{like.dtype, like.sizes, Dims::filled(like.rank(), 0)};
   check_extent(op, field, copy);
-  copy.strides = strides_like(like.sizes, like);
-  for (int d = 0; d < like.rank(); ++d)
-    if (steps[d] == 0) copy.strides[d] = 0;
+  const Dims strides = strides_like(like.sizes, like);
+  std::transform(steps.begin(), steps.end(), strides.begin(), &copy.strides[0],
+                 [](int64_t step, int64_t stride) { return step == 0 ? 0 : stride; });
   return copy.strides;
 }
 

@@ -21,7 +21,7 @@ bool may_borrow(const Call& call) {
 
 void run(const Program& program, const Call& call, const Operands& operands) {
   LibraryScratch given;  // dropped with the interpreter lock held
-  if (call.place.is_cuda() && call.library)
+  if (call.place.is_cuda())
     if (const int64_t bytes = program.workspace_bytes_for(operands); bytes && may_borrow(call))
       given = scratch_like(call, call.library, bytes);
   run_unlocked(program, [&] {

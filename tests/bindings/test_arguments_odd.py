@@ -98,6 +98,12 @@ def test_more_entries_than_there_is_memory(name: str, entries: range) -> None:
     assert not isinstance(caught.value, OverflowError)
 
 
+def test_arrays_without_entries_are_sequences() -> None:
+    assert (normalize(axes=np.array([], int)) == normalize(axes=())).all()
+    with refused(ValueError, "max_pooling: WindowSize"):
+        cudml.max_pooling(X, np.array([], int))
+
+
 class Named:
     """An object that is written like a type."""
 

@@ -325,11 +325,11 @@ def test_numbers_of_normalization_and_padding() -> None:
 class Shaped:
     """Its text has several lines; `shape` is what it is told."""
 
-    def __init__(self, shape: Any) -> None:
-        self._shape = shape
+    def __init__(self, shape: Any, text: str = "a\nb") -> None:
+        self._shape, self._text = shape, text
 
     def __repr__(self) -> str:
-        return "a\nb"
+        return self._text
 
     @property
     def shape(self) -> Any:
@@ -352,7 +352,8 @@ def test_arrays_are_told_by_their_shape() -> None:
     assert refusal(x) == "an array of shape (3, 50) (ndarray)"
     assert refusal(np.ones((2, 100))[0]) == "an array of shape (100,) (ndarray)"
     assert refusal(np.array([1, 2])) == "array([1, 2]) (ndarray)"
-    assert refusal(Shaped((2, 3))) == "an array of shape (2, 3) (Shaped)"
+    for text in ("a\nb", "\nb", "a\n"):
+        assert refusal(Shaped((2, 3), text)) == "an array of shape (2, 3) (Shaped)"
     for odd in ([2, 3], "(2, 3)", None, ValueError("odd")):
         assert refusal(Shaped(odd)) == r"a\x0ab (Shaped)"
     with pytest.raises(KeyboardInterrupt):

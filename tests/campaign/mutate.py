@@ -103,7 +103,10 @@ def build(prefix: list[str], faults: list[Mutant]) -> list[Mutant]:
         (TREE / "build.log").write_text(said)
         named = set(re.findall(r"(csrc/[\w/]+\.(?:h|cpp)):(\d+)", said))
         places = {(file, int(line)) for file, line in named if re.search("error", said)}
-        bad = [m for m in faults if (m.file, m.line) in places]
+        # An expression of several lines errs on one of them; the error says the fault's number.
+        errors = " ".join(line for line in said.splitlines() if "error: " in line)
+        numbers = {int(n) for n in re.findall(r"planted::\w+<(\d+)>", errors)}
+        bad = [m for m in faults if (m.file, m.line) in places or m.number in numbers]
         print("no C++:", *(f"{m.place} {m.old}" for m in bad), sep="\n  ", flush=True)
         if not bad:
             break

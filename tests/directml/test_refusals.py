@@ -48,7 +48,8 @@ def test_zero_sized_dimension(name: str) -> None:
 def test_element_limit(name: str) -> None:
     field = first_tensor(name)
     for sizes in ([BIG] * 4, [1, 2, 1, 2**31], [2**16, 1, 2**16, 1]):
-        with refused(ValueError, f"{NAMES[name]}: {field}.Sizes is {{", "at most 4294967295"):
+        said = "{{{},{},{},{}}}; a tensor has at most 4294967295 elements".format(*sizes)
+        with refused(ValueError, f"{NAMES[name]}: {field}.Sizes is {said}"):
             operator(name, **{field: tensor(sizes)})
 
 
@@ -82,6 +83,12 @@ def test_size_in_bytes() -> None:
             with_bytes(total)
     with refused(ValueError, least.format(8, 12)):
         with_bytes(8, "FLOAT32", (2, 3, 4, 5), Strides=(0, 1, 0, 0))
+    for d, sizes in enumerate(((2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 2, 1), (1, 1, 1, 2))):
+        strides = tuple(7 * (k == d) for k in range(4))
+        for more, need in (({}, 8), ({"Strides": strides}, 32)):
+            with_bytes(need, "FLOAT32", sizes, **more)
+            with refused(ValueError, least.format(need - 4, need)):
+                with_bytes(need - 4, "FLOAT32", sizes, **more)
     with refused(ValueError, "TotalTensorSizeInBytes is 34; it must be a multiple of 4"):
         with_bytes(34)
     for total in (-4, 2**64 - 1, 2**64):
@@ -127,10 +134,12 @@ def test_strides_of_tensors() -> None:
     operator("MaxPooling", InputTensor=tensor([1, 2, 4, 5], Strides=[BIG] * 4))
     with refused(ValueError, "InputTensor.Strides has 3 entries; InputTensor.DimensionCount is 4"):
         operator("MaxPooling", InputTensor=tensor([1, 2, 4, 5], Strides=[1, 1, 1]))
-    huge = tensor([1, 2, 1, 2**31 - 1], "INT64", Strides=[BIG] * 4)
-    text = "InputTensor.Strides[3] is 4294967295 and Sizes[3] is 2147483647; the last element must"
-    with refused(ValueError, text, "below 2^63 bytes"):
-        operator("MaxPooling", InputTensor=huge)
+    for furthest in range(4):
+        sizes = [2**31 - 1 if d == furthest else 1 + (d == (furthest + 1) % 4) for d in range(4)]
+        huge = tensor(sizes, "INT64", Strides=[BIG] * 4)
+        text = f"InputTensor.Strides[{furthest}] is 4294967295 and Sizes[{furthest}] is 2147483647"
+        with refused(ValueError, f"{text}; the last element must lie below 2^63 bytes"):
+            operator("MaxPooling", InputTensor=huge)
 
 
 @pytest.mark.parametrize("value", [-1, 2**32, 1.5, True, "3", None, [1], 2**64])

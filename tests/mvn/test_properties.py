@@ -234,6 +234,17 @@ def test_threads_change_nothing_beside_a_strange_group(axis: int) -> None:
 
 
 @pytest.mark.usefixtures("restored_threads")
+def test_threads_change_nothing_in_blocks_beside_a_strange_group() -> None:
+    """Groups are columns, a thousand to a block; those of the first block are summed twice."""
+    x = np.random.default_rng(10).standard_normal((300, 1100), np.float32)
+    x[::9, 3] = 3e4
+    cudml.set_num_threads(1)
+    first = normalize(x, axes=0)
+    cudml.set_num_threads(3)
+    assert same_bits(normalize(x, axes=0), first)
+
+
+@pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("case", [c for c in LARGE if c != "no axes"])
 def test_large_groups_are_accurate(case: str) -> None:
     shape, axes = LARGE[case]

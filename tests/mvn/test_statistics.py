@@ -60,7 +60,7 @@ def test_empty_parts(dtype: str) -> None:
     x = np.zeros((0, 2), dtype_of(dtype))
     assert statistics(x, 0) == [[[0, 0]]] * 3
     assert not any(bits(s).any() for s in cudml.normalization_statistics(x, axes=0))
-    assert statistics(x, 1) == [[]] * 3
+    assert statistics(x, 1) == statistics(x.reshape(0, 1).repeat(99999, 1), 1) == [[]] * 3
     assert statistics(x.reshape(2, 0, 1), (1, 2), dtype="float32") == [[[[0]], [[0]]]] * 3
     for shape, axes in itertools.product(((0, 3), (2, 0), (2, 0, 3)), ((), 0, 1, (0, 1))):
         check(OP, np.zeros(shape, dtype_of(dtype)), axes=axes, layouts=("contiguous", "permuted"))
@@ -242,6 +242,19 @@ def test_refusals(error: type[Exception], text: str, fields: dict[str, Any]) -> 
     with refused(error, f"{OP}: ", text):
         cudml.normalization_statistics(**{"x": X, "axes": 2, "out": out, **fields})
     assert all((o == 7).all() for o in out) and not ROOM.any()
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-22")
+def test_every_result_has_strides_of_its_own() -> None:
+    x = data((3, 4, 5), "float32", 2)
+    want = cudml.normalization_statistics(x, axes=2)
+    for turned in range(3):
+        out = tuple(np.full((3, 4, 1), 7.0, order="F" if k == turned else "C") for k in range(3))
+        assert cudml.normalization_statistics(x, axes=2, out=out) is out
+        for got, expected in zip(out, want, strict=True):
+            np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.core

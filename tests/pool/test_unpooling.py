@@ -157,6 +157,21 @@ def test_what_pooling_took_comes_back(dtype: str, kind: str) -> None:
 @pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-32")
+@pytest.mark.parametrize("other", ["x", "indices", "out"])
+def test_planes_side_by_side_but_for_one_tensor(other: str) -> None:
+    """The others are channels last."""
+    shape, sizes = (2, 6, 3, 4), (2, 6, 5, 7)
+    given = {"x": data(shape, "float32", 5), "indices": places(shape, 0, 35, "uint32")}
+    given["indices"] += np.arange(12, dtype="uint32").reshape(2, 6, 1, 1) * 35
+    want = reference.max_unpooling(given["x"], given["indices"], sizes)
+    given["out"] = np.full(sizes, 7, "f4")
+    placed = {name: a if name == other else channels_last(a) for name, a in given.items()}
+    assert same_bits(cudml.max_unpooling(output_sizes=sizes, **placed), want)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-32")
 def test_bits_are_copied() -> None:
     """Payloads and the sign of zero."""
     bits = np.array([[[0x7F800001, 0xFFC12345, 0x80000000]]], np.uint32)

@@ -28,8 +28,7 @@ struct RowPlaces {
     if (!plan.wants_dx || plan.reduced[0].dx != 1 || !is_large) return;
     int64_t steps = n;
     for (int d = 0; d < plan.kept_rank; ++d) steps |= plan.kept[d].dx;
-    const bool are_even = bytes_to_line(dx) % int64_t(sizeof(T)) == 0;
-    is_streamed = steps % kLine == 0 && are_even;
+    is_streamed = steps % kLine == 0;
     const bool are_packed = plan.kept_rank > 0 && plan.kept[plan.kept_rank - 1].dx == n;
     has_seams = are_packed && is_streamed && bytes_to_line(dx) != 0;
     is_gathered = are_packed && !is_streamed && n * int64_t(sizeof(T)) <= kMostGathered;

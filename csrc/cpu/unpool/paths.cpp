@@ -18,7 +18,6 @@ bool are_planes_several(const UnpoolPlan& plan, const Machine&) { return plan.pl
 /// Runs a path for the plan's item size and type of indices.
 template <template <class, class> class Loop>
 void run(const UnpoolPlan& plan, const Arrays& a) {
-  if (plan.is_empty()) return;
   visit_items(plan, [&]<class T>() {
     visit_indices(plan, [&]<class Index>() { Loop<T, Index>(plan, a).run(); });
   });
