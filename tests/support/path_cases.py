@@ -121,7 +121,9 @@ CASES = [
             pool((2, 3, 6, 7), (2, 2), 2, end_padding=(0, 1)),
     }),
     Case("pool/strips", pool((2, 3, 4, 6), (3, 5), 1), {
-        STRIPS: pool((2, 3, 4, 6), (3, 6), 1)}),
+        STRIPS: pool((2, 3, 4, 6), (3, 6), 1),
+        "fewer than 2 KB": pool((2, 256, 4, 6), 2, 2, order=LAST, dtype="float64"),
+    }),
     Case("pool/short_planes", pool((3, 4, 4, 4), (4, 4), dtype="float16"), {
         "averages of 16 bits": pool((3, 4, 4, 4), (4, 4)),
         PLANES: pool((3, 4, 4, 4), (4, 4), dtype="float16", start_padding=(0, 1),
@@ -189,7 +191,7 @@ CASES = [
             max_grad((2, 7, 7, 5), (4, 2), (4, 2), order=LAST),
     }),
     Case("pool_grad/max_lane_rows", max_grad((2, 16, 7, 5), 3, 2, 1, order=LAST), {
-        "elements have at most 32 bits":
+        "elements are float32 or float16":
             max_grad((2, 16, 7, 5), 3, 2, 1, order=LAST, dtype="float64"),
         "windows are 3 x 3": max_grad((2, 16, 7, 5), (3, 2), 2, 1, order=LAST),
         "windows are 3 x 3, 2 apart": max_grad((2, 16, 7, 5), 3, (2, 1), 1, order=LAST),

@@ -18,6 +18,7 @@ constexpr int64_t kLongestSeamBytes = 640;  // of a row: longer ones have few se
 constexpr int64_t kSeamAheadBytes = 2048, kPackedAheadBytes = 2048;
 constexpr int64_t kLongestPackedBytes = 64 * 1024;  // longer lines are cut for the threads to share
 constexpr int64_t kChunkBytes = 256 * 1024;         // the same of those that are not packed
+constexpr int64_t kLongRunBytes = 512;  // between gathered places: longer ones are copied singly
 /// Of a line, from which it pays to put the lines of memory together first.
 constexpr int64_t kStreamedBytes = 512;
 /// Elements of a line at most, and lines beside each other at least, of which one position is
@@ -117,6 +118,7 @@ constexpr int64_t kStripsAhead = 3;
 /// Taps of planes side by side: rows of kLongRunBytes are read one by one, shorter ones in blocks,
 /// as memory is read fastest from front to back.
 constexpr int64_t kLongRunBytes = 1024, kRunBlockBytes = 2048, kRunAheadBytes = 16384;
+constexpr int64_t kWidePixelBytes = 2048;  // of planes side by side
 }  // namespace pool
 
 /// Maxima with their positions (winners/).

@@ -39,6 +39,7 @@ class PackedLines {
     is_constant_ = a.mode == Border::constant;
     for (int i = 0; i < kVectorBytes; ++i) value_[i] = plan.value.bytes[i % plan.item_size];
     const int64_t piece = is_narrow() ? 8 : 16;
+    if (!is_constant_ && !is_past_caches && item >= tuning::pad::kLongRunBytes) return false;
     return is_constant_ || (lefts_.cut(a, item, 0, a.start, piece) &&
                             rights_.cut(a, item, a.start + a.in, a.out, piece));
   }

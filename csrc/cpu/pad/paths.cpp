@@ -120,7 +120,9 @@ constexpr Predicate<PadPlan> kPackedResult{"the result is packed", is_result_pac
 constexpr Predicate<PadPlan> kLargeResult{
     "the result is packed and larger than what the caches keep", is_result_large};
 constexpr Predicate<PadPlan> kPackedLines{
-    "lines are packed, of 8 bytes to 64 KB, with regular borders of at most 2 KB",
+    "lines are packed, of 8 bytes to 64 KB, with regular borders of at most 2 KB, which are "
+    "constant "
+    "or gathered from runs of less than 512 bytes, in the caches",
     are_lines_packed};
 
 constexpr Path<PadPlan> kPaths[] = {

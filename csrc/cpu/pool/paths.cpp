@@ -60,6 +60,13 @@ constexpr Predicate<PoolPlan> kFitsStrips = {
     "first cache",
     fits_strips};
 
+/// A few rows of wide pixels are joined as fast where they stand.
+bool are_pixels_narrow(const PoolPlan& plan, const Machine& machine) {
+  constexpr int64_t kWideBytes = tuning::pool::kWidePixelBytes;
+  return !have_neighbours(plan, machine) || plan.batch[1] * size_of(plan.dtype) < kWideBytes ||
+         plan.axis[2].stride == 1 || most_taps(plan, 3) > 9;
+}
+
 bool fits_lane_thirds(const PoolPlan& plan, const Machine&) {
   return lane_third_shape(plan).fits();
 }
@@ -187,7 +194,11 @@ constexpr Path<PoolPlan> kPaths[] = {
      run<pairs>,
      {2.31, "05 max 3x3/2 ceil, 64x64x55x55, float16 C"}},
     {"pool/strips",
-     {kFitsStrips},
+     {kFitsStrips,
+      {"fewer than 2 KB of planes lie side by side in x and y, or windows are 1 apart along rows "
+       "or "
+       "have more than 9 taps",
+       are_pixels_narrow}},
      run<strips>,
      {130, "48 max 2x2/2 images, 16x1024x1024x3, uint8 C"}},
     {"pool/short_planes",

@@ -22,6 +22,10 @@ bool has_lane_pairs(const PoolGradPlan& plan, const Machine&) {
   return MaxLanePairs<float>::fits(plan);
 }
 bool has_lane_rows(const PoolGradPlan& plan, const Machine&) { return LaneRowShape::fits(plan); }
+/// Of bfloat16 blocks of planes take less.
+bool has_lane_row_type(const PoolGradPlan& plan, const Machine&) {
+  return plan.forward.dtype == Dtype::float32 || plan.forward.dtype == Dtype::float16;
+}
 bool has_steps(const PoolGradPlan& plan, const Machine&) { return StepShape::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return has_lanes(plan) && plan.forward.x.batch[1] == 1;
@@ -47,9 +51,10 @@ void pairs(const PoolGradPlan& plan, const Arrays& a) {
 }
 
 void lane_rows(const PoolGradPlan& plan, const Arrays& a) {
-  visit_usual(plan, [&]<class T>() {
-    run_by_keys<MaxLaneRows, T>(LaneRowShape(plan), a.inputs[0], a.inputs[1], a.outputs[0]);
-  });
+  if constexpr (!kIsKeptSmall)
+    visit(plan.forward.dtype, Types<float, Float16>{}, [&]<class T>() {
+      run_by_keys<MaxLaneRows, T>(LaneRowShape(plan), a.inputs[0], a.inputs[1], a.outputs[0]);
+    });
 }
 
 void lane_pairs(const PoolGradPlan& plan, const Arrays& a) {
@@ -129,7 +134,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      {1.62, "72 max grad 2x2/2, 32x64x224x224, float32 L"}},
     {"pool_grad/max_lane_rows",
      {kHasAvx,
-      kNarrow,
+      {"elements are float32 or float16", has_lane_row_type},
       {"windows are 3 x 3, 2 apart, on planes a vector of which or more lie side by side in all "
        "tensors, beginning at most one row and column before them",
        has_lane_rows}},
