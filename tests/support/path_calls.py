@@ -138,9 +138,11 @@ def pad_grad(shape: Any, start: Any, end: Any, mode: str = "edge", **more: Any) 
     return Call("padding_grad", {"grad": padded}, {**given, **more})
 
 
-def mvn_grad(shape: tuple[int, ...], axes: Any, scale: tuple[int, ...], **more: Any) -> Call:
+def mvn_grad(
+    shape: tuple[int, ...], axes: Any, scale: tuple[int, ...] | None = None, **more: Any
+) -> Call:
     call = {k: more.pop(k) for k in ("dtype", "order") if k in more}
-    shapes = {"x": shape, "grad": shape, "scale": scale}
+    shapes = {"x": shape, "grad": shape} | ({"scale": scale} if scale else {})
     return Call("mean_variance_normalization_grad", shapes, {"axes": axes, **more}, **call)
 
 

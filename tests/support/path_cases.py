@@ -348,6 +348,7 @@ CASES = [
         "a group is one packed row, with a scale for each position, if there is one":
             mvn_grad((9, 16), 1, (9, 1)),
         "rows have 16 to 16384 elements": mvn_grad((9, 15), 1, (1, 15)),
+        "rows have 16 to 16384 elements: of float32 without parameters": mvn_grad((2, 16384), 1),
     }),
     Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
         "elements are floats of at most 32 bits":

@@ -227,6 +227,9 @@ constexpr int64_t kFewPlanes = 256;
 /// Elements of rows that are taken as such: shorter ones are too short for whole vectors, and of
 /// longer ones the caches do not hold what a batch of them needs.
 constexpr int64_t kShortestRow = 16, kLongestRow = 16384;
+/// Of float32 rows without parameters and activation, by vectors of 64 bytes and by others: slices
+/// of planes take less of longer ones.
+constexpr int64_t kLongestPlainRow[] = {4095, 16383};
 /// Rows that are taken together, and the bytes that these have in one tensor: half as many as the
 /// first-level cache.
 constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;

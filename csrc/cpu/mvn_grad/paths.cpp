@@ -85,7 +85,10 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       kGroups,
       {"a group is one packed row, with a scale for each position, if there is one",
        has_packed_rows},
-      {"rows have 16 to 16384 elements", has_moderate_rows}},
+      {"rows have 16 to 16384 elements: of float32 without parameters and activation at most "
+       "16383, "
+       "by vectors of 64 bytes 4095",
+       has_moderate_rows}},
      rows,
      {15.2, "52 LayerNorm grad, 8192x8192, bfloat16 C"}},
     {"mvn_grad/planes",

@@ -8,6 +8,7 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
+using tuning::mvn_grad::kLongestPlainRow;
 using tuning::mvn_grad::kLongestRow;
 using tuning::mvn_grad::kShortestRow;
 
@@ -19,7 +20,10 @@ bool are_grad_rows_packed(const MvnGradPlan& plan) {
 }
 
 bool are_grad_rows_moderate(const MvnGradPlan& plan) {
-  return plan.cell_size >= kShortestRow && plan.cell_size <= kLongestRow;
+  const bool is_plain = plan.dtype == Dtype::float32 && !plan.has_scale && !plan.has_bias &&
+                        !plan.has_totals() && plan.activation.kind == ActivationKind::identity;
+  return plan.cell_size >= kShortestRow &&
+         plan.cell_size <= (is_plain ? kLongestPlainRow[kHasLineVectors ? 0 : 1] : kLongestRow);
 }
 
 template <class T>

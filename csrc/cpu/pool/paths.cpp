@@ -99,7 +99,6 @@ bool is_turned(const PoolPlan& plan, const Machine&) { return fits_turned(plan);
 int64_t most_turned(const PoolPlan& plan, const Machine& machine) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   const int64_t bytes = size_of(plan.dtype), floats = 64 / std::max<int64_t>(bytes, 4);
-  if (!fits_strips(plan, machine)) return kAny;
   if (has_type<plane_thirds>(plan, machine) && fits_plane_thirds(plan, machine))
     return plan.kind == PoolKind::max || kVectorBytes < 64 ? 8 : bytes == 2 ? 7 : 0;
   if (has_type<pairs>(plan, machine) && fits_pairs(plan, machine))
@@ -151,11 +150,12 @@ constexpr Path<PoolPlan> kPaths[] = {
        fits_lane_thirds}},
      run<lane_thirds>,
      {1.45, "01 max 3x3/2, 32x64x112x112, float16 L"}},
-    {"pool/turned",
+    {"pool/turned",  // where windows are joined as those of strips are, with their bits
      {{"the processor has AVX", has_avx},
       {"32 planes or more are packed, one after the other, and so short that 32 of them stay in "
        "the caches side by side",
        is_turned},
+      kFitsStrips,
       {"rows are at most 16 elements, 8 of float64 and for most pairs of columns and windows of "
        "three columns one apart, or no loops along rows have something of several windows at once",
        are_rows_short}},
