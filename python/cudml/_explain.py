@@ -78,7 +78,7 @@ class Kernel:
         All must hold; a kernel without any takes every call of its operators.
     gain : str
         Of a path of the CPU: how many times as fast it was, at its best, as the next one that would
-        have taken the call, and in which problem of the benchmark suite; empty where that is not
+        have taken the call, and in which problem of the benchmarks; empty where that is not
         measured.
 
     Examples

@@ -230,8 +230,8 @@ def run(script: str, *words: str, **variables: str) -> subprocess.CompletedProce
 
 
 def test_gains_that_are_stated_are_measured() -> None:
-    """Each stands in the tables of single calls, as that of its path in the row it names, and every
-    path that gains there what it must says so."""
+    """Each that names a problem stands in the tables of single calls, as that of its path in its
+    row, and every path that gains there what it must says so."""
     tables = [BENCHMARKS / "results" / f"cpu_zen5_{name}.json" for name in ("paths", "usual_paths")]
     rows = [row for table in tables for row in json.loads(table.read_text())["rows"]]
     single = [row for row in rows if row["threads"] == 1]
@@ -239,6 +239,8 @@ def test_gains_that_are_stated_are_measured() -> None:
     stated = {k.name: k.gain for f in families for k in cudml.kernels(f, device="cpu") if k.gain}
     for name, gain in stated.items():
         times, where = gain.split(" in ", 1)
+        if not where[0].isdigit():
+            continue  # a call of its own
         found = [row["paths"][name]["over_next"] for row in single
                  if row["name"] == where and row["chosen"] == name]  # fmt: skip
         assert times in [f"{one:.3g}" for one in found], (name, gain, found)

@@ -21,11 +21,12 @@ template <class Plan>
 using Predicate = choose::Predicate<Plan, Machine>;
 
 /// How many times as fast a path is as the next one of its list that would take the plan, at its
-/// best on one thread and where that was: benchmarks/results/cpu_zen3_paths.txt; 0 where it has not
-/// been measured, or does not gain on that processor.
+/// best on one thread and where that was: benchmarks/results/cpu_zen5_paths.txt, or of paths that
+/// its suite has no call for, cpu_zen5_usual_paths.txt, and by calls of their own; 0 where it has
+/// not been measured, or does not gain on that processor.
 struct Gain {
   double times = 0;
-  const char* where = "";  // a problem of the benchmark suite
+  const char* where = "";  // a problem of the benchmark suite or among its usual calls
 };
 
 /// One way to compute the plans of a family. It takes a plan where all its predicates hold.

@@ -81,7 +81,7 @@ constexpr Path<MvnPlan> kPaths[] = {
        "none",
        has_tiles}},
      tiles,
-     {90.0, "43 BatchNorm, 256x64x112x112, float16 L"}},
+     {156, "40 GroupNorm+SiLU, 1x128x512x512, float16 L"}},
     {"mvn/paired_rows",
      {{"the processor has vectors that fill a line of memory", has_line_vectors},
       kPacked,
@@ -90,12 +90,14 @@ constexpr Path<MvnPlan> kPaths[] = {
        "a "
        "bias that they share and no activation",
        has_pairs}},
-     paired_rows},
-    {"mvn/rows", {kNarrow, kPacked}, rows, {17.6, "34 LayerNorm, 8192x16384, bfloat16 C"}},
+     paired_rows,
+     {1.17, "37 LayerNorm, wide, 512x131072, float16 C"}},
+    {"mvn/rows", {kNarrow, kPacked}, rows, {4.48, "35 LayerNorm, 32x56x56x96, float16 L"}},
     {"mvn/columns",
      {{"elements are float64", are_floats_wide},
       {"elements of a group stand 8 or more apart, or packed pieces of less than 16", has_columns}},
-     columns},
+     columns,
+     {17.1, "122 BatchNorm, 2x512x7x7, float64 L"}},
     {"mvn/plain", {}, plain},
 };
 
