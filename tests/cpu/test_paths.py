@@ -155,6 +155,8 @@ def mvn_of(**flags: bool) -> Call:
     ("path", "call"),
     [
         ("pool/taps", pool((2, 64, 56, 56), 3, 2, dtype="float16", order=LAST)),
+        ("pool/turned", pool((2, 512, 7, 7), 3, 2, start_padding=1, end_padding=1)),
+        ("pool/turned", max_pool((8, 256, 14, 14), 3, 2, start_padding=1, end_padding=1)),
         ("pool/taps", pool((2, 64, 56, 56), 3, (1, 2), order=LAST)),
         ("pool/strips", pool((2, 64, 56, 56), 3, (2, 1), order=LAST)),
         ("pool/strips", pool((2, 64, 56, 56), (3, 4), 2, order=LAST)),

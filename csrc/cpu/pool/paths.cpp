@@ -99,13 +99,13 @@ bool is_turned(const PoolPlan& plan, const Machine&) { return fits_turned(plan);
 int64_t most_turned(const PoolPlan& plan, const Machine& machine) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   const int64_t bytes = size_of(plan.dtype), floats = 64 / std::max<int64_t>(bytes, 4);
-  if (has_type<plane_thirds>(plan, machine) && fits_plane_thirds(plan, machine))
+  const bool is_packed = fits_packed(plan, machine);
+  if (is_packed && has_type<plane_thirds>(plan, machine) && fits_plane_thirds(plan, machine))
     return plan.kind == PoolKind::max || kVectorBytes < 64 ? 8 : bytes == 2 ? 7 : 0;
   if (has_type<pairs>(plan, machine) && fits_pairs(plan, machine))
     return plan.axis[2].window > 2 ? floats : std::min<int64_t>(kVectorBytes / 4, 32 / bytes);
   const bool has_fourths = has_type<fourths>(plan, machine) && fits_fourths(plan, machine);
-  const bool is_packed = fits_packed(plan, machine) && plan.kind != PoolKind::lp;
-  return has_fourths || is_packed ? floats : kAny;
+  return has_fourths || (is_packed && plan.kind != PoolKind::lp) ? floats : kAny;
 }
 
 bool are_rows_short(const PoolPlan& plan, const Machine& machine) {
