@@ -160,7 +160,7 @@ constexpr Path<PoolPlan> kPaths[] = {
        "three columns one apart, or no loops along rows have something of several windows at once",
        are_rows_short}},
      run_turned,
-     {5.96, "105 max 3x3/2, 2x512x7x7, bfloat16 C"}},
+     {5.96, "105 max 3x3/2, 2x512x7x7, float16 C"}},
     {"pool/plane_thirds",
      {kHasAvx<plane_thirds>,
       kIsUsual<plane_thirds>,

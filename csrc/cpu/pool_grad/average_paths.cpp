@@ -104,7 +104,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "caches side by side",
        fits_average_turned}},
      turned,
-     {14.8, "108 average grad 3x3/2, 2x512x7x7, float16 C"}},
+     {14.7, "104 average grad 2x2/2, 8x256x14x14, float16 C"}},
     {"pool_grad/average_side_by_side",
      {kShort, {"8 planes or more lie side by side in the result", has_neighbours}},
      average_side_by_side,
@@ -113,7 +113,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      {kShort,
       {"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
      average_blocks,
-     {4.8, "104 average grad 2x2/2, 4x32x128x128, float64 C"}},
+     {4.47, "112 average grad 3x3/1, 1x3x224x224, float64 C"}},
     {"pool_grad/average_gather", {}, one_by_one},
 };
 

@@ -55,7 +55,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/lp_side_by_side",
      {kShort, {"8 planes or more lie side by side in all tensors", has_neighbours}},
      run<LpSideBySide>,
-     {38, "114 L2 grad 2x2/2, 2x512x7x7, float16 L"}},
+     {38.1, "114 L2 grad 2x2/2, 2x512x7x7, float16 L"}},
     {"pool_grad/lp_turned",
      {kHasAvx,
       kShort,
@@ -63,7 +63,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "short that 32 of them stay in the caches side by side",
        fits_lp_turned}},
      turned,
-     {17, "114 L2 grad 2x2/2, 2x512x7x7, float16 C"}},
+     {17.1, "114 L2 grad 2x2/2, 2x512x7x7, float16 C"}},
     {"pool_grad/lp_thirds",
      {kHasAvx,
       kNarrow,
@@ -74,7 +74,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/lp_rows",
      {kShort, {"rows have several windows, at most 8 apart and 65 long", has_rows}},
      run<LpRows>,
-     {35.1, "114 L2 grad 2x2/2, 1x3x224x224, float16 C"}},
+     {36.1, "114 L2 grad 2x2/2, 1x3x224x224, float16 C"}},
     {"pool_grad/lp_gather", {}, one_by_one},
 };
 

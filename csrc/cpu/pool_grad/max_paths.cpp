@@ -111,7 +111,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
       kSmall,
       {"no pairs of float64 fill vectors along rows", are_pairs_short}},
      turned,
-     {25.7, "102 max grad 2x2/2, 2x512x7x7, float16 C"}},
+     {26.1, "106 max grad 3x3/2, 2x512x7x7, float16 C"}},
     {"pool_grad/max_rows",
      {{"windows are 3 x 3, 2 apart, on packed rows of a usual length and type, beginning at most "
        "one column before them",
@@ -147,15 +147,15 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "vector of them or without gaps, beginning at most two elements before them",
        has_steps}},
      steps,
-     {3.65, "110 max grad 3x3/1, 1x3x224x224, float16 L"}},
+     {3.81, "110 max grad 3x3/1, 1x3x224x224, float16 L"}},
     {"pool_grad/max_side_by_side",
      {{"8 planes or more lie side by side in x and the result", has_neighbours}, kSmall},
      side_by_side,
-     {32.9, "106 max grad 3x3/2, 2x512x7x7, bfloat16 L"}},
+     {33.4, "106 max grad 3x3/2, 2x512x7x7, bfloat16 L"}},
     {"pool_grad/max_blocks",
      {{"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
      max_blocks,
-     {1.72, "102 max grad 2x2/2, 1x3x224x224, float32 L"}},
+     {1.75, "102 max grad 2x2/2, 1x3x224x224, float32 L"}},
     {"pool_grad/max_scatter", {}, scatter},
 };
 
