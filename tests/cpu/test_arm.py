@@ -16,8 +16,8 @@ TOOLS = ("aarch64-linux-gnu-g++", "qemu-aarch64")
 # The paths that vectors of 16 bytes take; those of wider ones have no use there.
 PATHS = {
     *("mvn/tiles", "mvn/short_rows", "mvn/rows", "mvn/columns", "mvn/plain"),
-    *("mvn_grad/columns", "mvn_grad/side_by_side", "mvn_grad/rows", "mvn_grad/planes"),
-    "mvn_grad/plain",
+    *("mvn_grad/columns", "mvn_grad/side_by_side", "mvn_grad/rows", "mvn_grad/turned"),
+    *("mvn_grad/planes", "mvn_grad/plain"),
     *("pad/packed", "pad/plain", "winners/plain_pairs", "winners/pairs", "winners/strips"),
     *("winners/side_by_side", "winners/plain", "pool/taps", "pool/lane_thirds"),
     *("pool/plane_thirds", "pool/packed_planes", "pool/fourths", "pool/pairs", "pool/strips"),

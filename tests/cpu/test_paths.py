@@ -33,7 +33,7 @@ from path_calls import (
     statistics,
     winners,
 )
-from path_cases import CASES, LARGE
+from path_cases import CASES, LARGE, PAIRED
 from tests.cpu.test_isa import IS_SANITIZED, LEVELS, needs, x86
 
 pytestmark = pytest.mark.core
@@ -98,7 +98,7 @@ test_paths.run_every_path()
 
 def small(case: Case) -> Call:
     """The call with fewer elements: for what is large by CUDML_STREAM_BYTES alone."""
-    few = {"pad/seams": (9, 16), "pad/streamed_lines": (300,), "mvn/paired_rows": (9, 3072)}
+    few = {"pad/seams": (9, 16), "pad/streamed_lines": (300,), "mvn/paired_rows": (9, PAIRED)}
     shapes = dict(case.meets.shapes)
     if case.path in few:
         shapes["x"] = few[case.path]

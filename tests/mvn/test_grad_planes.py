@@ -13,6 +13,7 @@ from array_support import child_says
 from backends import CPU
 from harness import check, data
 from mvn_support import bits
+from path_cases import LEAST
 from placed_gradients import arrays_of_gradient, check_alone
 from pool_support import FLOATS, dtype_of
 
@@ -43,8 +44,21 @@ def made(kind: str, n: int, dtype: str) -> tuple[dict[str, Any], Any]:
     return arrays_of_gradient(shape, sizes, dtype), axes
 
 
+def path_of(given: dict[str, Any], **more: Any) -> str:
+    return str(cudml.explain(OP, **given, **more, device="cpu").kernel)
+
+
 def takes(given: dict[str, Any], **more: Any) -> bool:
-    return str(cudml.explain(OP, **given, **more, device="cpu").kernel) == PATH
+    return path_of(given, **more) == PATH
+
+
+def path_wanted(kind: str, n: int, dtype: str) -> str:
+    """Groups of one plane are rows, unless they are long."""
+    if dtype == "float64":
+        return "mvn_grad/plain"
+    if kind != "instance" or n > 2048:
+        return PATH
+    return "mvn_grad/rows" if n >= LEAST else "mvn_grad/turned"
 
 
 @pytest.mark.core
@@ -55,7 +69,7 @@ def test_planes_of_every_length(kind: str, dtype: str) -> None:
     for k, n in enumerate(LENGTHS):
         given, axes = made(kind, n, dtype)
         for activation in (None, ACTIVATIONS[1 + k % 9]):
-            assert takes(given, axes=axes) == (dtype != "float64")
+            assert path_of(given, axes=axes) == path_wanted(kind, n, dtype)
             check(
                 OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, out=False, **given
             )
@@ -224,6 +238,7 @@ def test_two_phases(dtype: str) -> None:
 
 
 PLACED = """
+from path_cases import LEAST
 from placed_gradients import say_digests
 problems = (
     ((2, 3, 5000), (1, 2), (1, 3, 1)), ((3, 2, 9001), (0, 2), (1, 2, 1)),

@@ -3,6 +3,7 @@ itself."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,17 @@ import cudml
 from array_support import child_says
 from harness import check, data
 from mvn_support import bits
+from placed_gradients import check_alone
 from pool_support import FLOATS, dtype_of
 
 OP = "mean_variance_normalization_grad"
-gradient = cudml.mean_variance_normalization_grad
+gradient: Any = cudml.mean_variance_normalization_grad
 PATH = "mvn_grad/rows"
 PACKED = ("contiguous",)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("length", [16, 17, 33, 63, 95, 768, 1030, 4097, 5000])
+@pytest.mark.parametrize("length", [48, 49, 63, 95, 768, 1030, 4097, 5000])
 def test_lengths(length: int, dtype: str) -> None:
     """Whole vectors and parts of one, by all flags; more than a batch of rows."""
     scale, bias = data((1, length), dtype, 1), data((1, length), dtype, 2)
@@ -65,9 +67,9 @@ def test_constant_and_infinite_rows() -> None:
 def test_totals_of_many_rows(dtype: str) -> None:
     """Each of 64 shares adds more rows than the 1024 that it stages."""
     kind = dtype_of(dtype)
-    x = np.resize(data((7, 16), dtype, 1), (70_000, 16))
-    grad = np.full((70_000, 16), 0.1, kind)
-    scale, bias = data((1, 16), "float32" if dtype == "bfloat16" else dtype, 2), np.ones((1, 16))
+    x = np.resize(data((7, 48), dtype, 1), (70_000, 48))
+    grad = np.full((70_000, 48), 0.1, kind)
+    scale, bias = data((1, 48), "float32" if dtype == "bfloat16" else dtype, 2), np.ones((1, 48))
     check(OP, x, grad, scale, bias.astype(scale.dtype), axes=1, layouts=PACKED)
 
 
@@ -88,22 +90,24 @@ def test_totals_of_rows_in_parts(shape: tuple[int, int], dtype: str) -> None:
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("n", [40, 80])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_parameters_that_rows_do_not_share(dtype: str) -> None:
+def test_parameters_that_rows_do_not_share(dtype: str, n: int) -> None:
     """Each batch has its own scale, and its own part of dscale; a bias may be one number."""
-    x, grad = data((3, 7, 40), dtype, 1), data((3, 7, 40), dtype, 2)
-    for scale in ((3, 1, 40), (1, 7, 40), (3, 7, 40)):
-        for bias in ((3, 1, 40), (1, 7, 1), (1, 1, 1)):
+    x, grad = data((3, 7, n), dtype, 1), data((3, 7, n), dtype, 2)
+    for scale in ((3, 1, n), (1, 7, n), (3, 7, n)):
+        for bias in ((3, 1, n), (1, 7, 1), (1, 1, 1)):
             call = data(scale, dtype, 3), data(bias, dtype, 4)
             check(OP, x, grad, *call, axes=2, layouts=PACKED)
             check(OP, x, grad, *call, axes=2, activation="relu", layouts=PACKED)
 
 
 @pytest.mark.decision("D-GRAD-16")
-def test_each_total_is_the_same_without_the_other() -> None:
+@pytest.mark.parametrize("n", [32, 80])
+def test_each_total_is_the_same_without_the_other(n: int) -> None:
     """One is given away for each row, the other for many."""
-    x, grad = data((300, 32), "float32", 1), data((300, 32), "float32", 2)
-    scale, bias = data((1, 32), "float32", 3), data((300, 1), "float32", 4)
+    x, grad = data((300, n), "float32", 1), data((300, n), "float32", 2)
+    scale, bias = data((1, n), "float32", 3), data((300, 1), "float32", 4)
     both = gradient(x, grad, scale, bias, axes=1)
     for k, name in ((1, "scale"), (2, "bias")):
         one = gradient(x, grad, scale, bias, axes=1, outputs=(name,))
@@ -145,6 +149,54 @@ def test_a_row_is_the_same_among_others(dtype: str) -> None:
     for first, end in ((0, 1), (5, 7), (16, 36), (36, 37)):
         some = gradient(x[first:end], grad[first:end], scale, bias, axes=1, activation="swish")[0]
         assert bits(some).tolist() == bits(every[first:end]).tolist()
+
+
+# Rows with one scale and bias each: of a group alone, of a channel, of all groups.
+OWN = ((3, 7, 1), (1, 7, 1), (3, 1, 1), (1, 1, 1))
+OWN_ACTIVATIONS = (None, "relu", "swish", "gelu", ("linear", {"alpha": -1.5, "beta": 1}))
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-2", "D-GRAD-13")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("sizes", OWN, ids=str)
+def test_parameters_of_rows(sizes: tuple[int, ...], dtype: str) -> None:
+    for n, activation in itertools.product((48, 75, 1030), OWN_ACTIVATIONS):
+        x, grad = data((3, 7, n), dtype, 1), data((3, 7, n), dtype, 2)
+        scale, bias = data(sizes, dtype, 3), data(sizes, dtype, 4)
+        how: dict[str, Any] = {"axes": 2, "activation": activation, "layouts": PACKED}
+        assert (cudml.explain(OP, x, grad, scale, bias, axes=2).kernel == PATH) == (
+            dtype != "float64"
+        )
+        check(OP, x, grad, scale, bias, **how)
+        check(OP, x, grad, scale, use_mean=False, **how)
+        check(OP, x, grad, scale, bias, use_variance=False, **how)
+        mean, variance = data((3, 7, 1), "float64", 7), np.abs(data((3, 7, 1), "float32", 8))
+        check(OP, x, grad, scale, bias, mean=mean, variance=variance, **how)
+        check(OP, x, grad, scale, bias, mean=mean, use_variance=False, **how)
+        call = (x, grad, mean, variance, scale, bias)
+        sums = (data((3, 7, 1), "float64", 5), data((3, 7, 1), "float64", 6))
+        how.pop("axes")
+        check("normalize_grad", *call, count=np.full((1, 1, 1), float(n)), sums=sums, **how)
+
+
+@pytest.mark.decision("D-GRAD-16", "D-GRAD-19")
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1.0, 1e12, 1e18])
+def test_own_parameters_at_the_ends_of_the_range(size: float) -> None:
+    """One row's factors may not be joined, those beside it may; wanted in part and all."""
+    x = data((5, 80), "float32", 1)
+    x[1] = (x[1].astype("f8") * size).astype("f4")
+    grad = data((5, 80), "float32", 2)
+    scale = np.array([[1], [1e-20], [0], [1e15], [-2]], "f4")
+    given = {"x": x, "grad": grad, "scale": scale, "bias": np.zeros_like(scale)}
+    check(OP, axes=1, epsilon=0, layouts=PACKED, **given)
+    for activation in (None, "swish"):
+        every = check_alone(given, {"axes": 1, "epsilon": 0, "activation": activation})
+        for r in range(5):
+            alone = {name: v[r : r + 1] for name, v in given.items()}
+            one = gradient(**alone, axes=1, epsilon=0, activation=activation)
+            for part, all_of in zip(one, every, strict=True):
+                assert bits(part).tolist() == bits(all_of[r : r + 1]).tolist()
 
 
 # Threads, whether dx is written past the caches, and where in a line it begins, do not reach the

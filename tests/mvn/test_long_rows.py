@@ -8,19 +8,22 @@ import pytest
 from array_support import child_says
 from harness import check
 from mvn_support import rows_of_every_kind
+from path_cases import PAIRED
 from pool_support import dtype_of
 
 OP = "mean_variance_normalization"
-LENGTHS = (3008, 3072, 4096, 4128, 8256)  # of which the first and the fourth take no pairs
+# Of which the first and the fourth take no pairs.
+LENGTHS = tuple(PAIRED + more for more in (-64, 0, 1024, 1056, 5184))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_every_kind(length: int, dtype: str) -> None:
     rng = np.random.default_rng(length)
+    count = 17 if length < 20_000 else 9
     scale, bias = rng.standard_normal((2, 1, length)).astype(dtype_of(dtype))
     for given in ({}, {"use_mean": False}, {"use_variance": False}, {"epsilon": 0.0}):
-        x = rows_of_every_kind(17, length, dtype)
+        x = rows_of_every_kind(count, length, dtype)
         check(OP, x, scale, bias, axes=1, **given, layouts=("contiguous", "sliced"))
 
 

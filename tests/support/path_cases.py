@@ -3,8 +3,11 @@ ones that just miss them."""
 
 from __future__ import annotations
 
+import pathlib
+import re
 import types
 
+import cudml
 from path_calls import (
     LAST,
     Call,
@@ -37,6 +40,18 @@ SIDE_BY_SIDE = "8 planes or more lie side by side"
 FEW_TAPS = "windows have few taps, at most 8 apart"
 SUMS = "no element has more windows than one sum may join"
 NEAR = "rows have several windows, at most 8 apart and 65 long"
+
+
+def is_zen5() -> bool:
+    info = pathlib.Path("/proc/cpuinfo")
+    text = info.read_text() if info.exists() else ""
+    return bool(re.search(r"AuthenticAMD\ncpu family\s*: 26\n", text))
+
+
+# Elements of a gradient's rows from which on they are taken as such.
+LEAST = 48 if cudml._core.build_info()["instruction_set"] == "v4" else 32
+# And of 16-bit rows from which on two take turns.
+PAIRED = 65536 if is_zen5() else 3072
 REVERSED = (3, 2, 1, 0)
 ALONG = "statistics differ along packed rows of 16 or more elements, or that follow each other"
 LARGE = "the result is packed and larger than what the caches keep"
@@ -313,9 +328,9 @@ CASES = [
             mvn((5, 3, 16), (0, 2), affine=(1, 3, 1)),
         "elements are floats of at most 32 bits": mvn((17, 2), 0, dtype="float64"),
     }),
-    Case("mvn/paired_rows", mvn((9, 3072), 1, affine=(1, 3072), dtype="float16"), {
+    Case("mvn/paired_rows", mvn((9, PAIRED), 1, affine=(1, PAIRED), dtype="float16"), {
         "rows are 16-bit floats in whole lines":
-            mvn((9, 3008), 1, affine=(1, 3008), dtype="float16"),
+            mvn((9, PAIRED - 64), 1, affine=(1, PAIRED - 64), dtype="float16"),
     }),
     Case("mvn/rows", mvn((9, 2, 16), (1, 2), affine=(1, 2, 1)), {
         "a group is packed, or in pieces": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
@@ -341,15 +356,22 @@ CASES = [
         OF_CELLS: grad_sums((5, 3, 8), (0, 1), (1, 3, 8), (5, 1, 1)),
         "at most 1024 elements of a group": mvn_grad((1025, 8), 0, (1025, 1)),
         "at most 1024 elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (5, 1))}),
-    Case("mvn_grad/rows", mvn_grad((9, 16), 1, (1, 16)), {
+    Case("mvn_grad/rows", mvn_grad((9, LEAST), 1, (1, LEAST)), {
         "elements are floats of at most 32 bits":
-            mvn_grad((9, 16), 1, (1, 16), dtype="float64"),
-        SHARED: mvn_grad((9, 16), 1, (9, 16), **NEITHER),
-        "a group is one packed row, with a scale for each position, if there is one":
-            mvn_grad((9, 16), 1, (9, 1)),
-        "rows have 16 to 16384 elements": mvn_grad((9, 15), 1, (1, 15)),
-        "rows have 16 to 16384 elements: of float32 without parameters": mvn_grad((2, 16384), 1),
+            mvn_grad((9, LEAST), 1, (1, LEAST), dtype="float64"),
+        SHARED: mvn_grad((9, LEAST), 1, (9, LEAST), **NEITHER),
+        "a group is one packed row, with scale and bias for each position or for all of it":
+            mvn_grad((2, 3, LEAST), (1, 2), (1, 3, 1)),
+        "rows have 48 to 16384 elements": mvn_grad((9, LEAST - 1), 1, (1, LEAST - 1)),
+        "rows have 48 to 16384 elements, or from 32 on": mvn_grad((2, 16385), 1, (1, 16385)),
+        "rows have 48 to 16384 elements, or from 32 on by": mvn_grad((2, 16384), 1),
+        "rows have 48 to 16384 elements, or from 32 on by vectors": mvn_grad((2, 2049), 1, (2, 1)),
     }),
+    Case("mvn_grad/turned", mvn_grad((9, LEAST - 1), 1, (1, LEAST - 1)), {
+        "elements are floats of at most 32 bits": mvn_grad((9, 15), 1, (1, 15), dtype="float64"),
+        SHARED: mvn_grad((9, 15), 1, (9, 15), **NEITHER),
+        "a group is one packed row too short to be taken as such":
+            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1))}),
     Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
         "elements are floats of at most 32 bits":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), dtype="float64"),

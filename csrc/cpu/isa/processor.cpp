@@ -13,8 +13,11 @@ bool is_zen4() {
   return family == 0x19 && has_model;
 }
 
+/// Of Zen 5's successors nothing is known.
+bool is_zen5() { return amd_model().family == 0x1a; }
+
 }  // namespace
 
-const Processor processor = {!is_zen4()};
+const Processor processor = {!is_zen4(), is_zen5() ? 65536 : 3072};
 
 }  // namespace cudml::cpu

@@ -70,10 +70,9 @@ constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones
 constexpr int64_t kMostColumns = 4096, kFewColumns = 1024, kFewestWideBlocks = 16;
 constexpr int64_t kFarColumns = 16;   // of groups that are read one after the other
 constexpr int64_t kEvenBytes = 2048;  // of a row made of several
-/// Two rows in turns, one read and one written: elements and rows a thread from which on this pays,
-/// rows of a task, elements from where it reads to what it fetches, to the first cache and the
-/// next.
-constexpr int64_t kLeastPaired = 3072, kLeastPairedRows = 4, kPairedTask = 4;
+/// Two rows in turns, one read and one written: rows a thread from which on this pays, rows of a
+/// task, elements from where it reads to what it fetches, to the first cache and the next.
+constexpr int64_t kLeastPairedRows = 4, kPairedTask = 4;
 constexpr int64_t kPairedNear = 1024, kPairedFar = 4096;
 constexpr int64_t kMostWidened = 1024, kWidenedRows = 8;  // elements, rows: the first cache's half
 }  // namespace mvn
@@ -224,12 +223,15 @@ constexpr int64_t kBatchedElements = 2048, kMostBatchedCells = 8;
 /// Planes of a group that are taken one by one even where they are short: columns of few rows cost
 /// more to begin than to read.
 constexpr int64_t kFewPlanes = 256;
-/// Elements of rows that are taken as such: shorter ones are too short for whole vectors, and of
-/// longer ones the caches do not hold what a batch of them needs.
-constexpr int64_t kShortestRow = 16, kLongestRow = 16384;
+/// Elements of rows that are taken as such, by vectors of 64 bytes and by others: shorter ones fill
+/// vectors better side by side, and of longer ones the caches do not hold what a batch of them
+/// needs.
+constexpr int64_t kShortestRow[] = {48, 32}, kLongestRow = 16384;
 /// Of float32 rows without parameters and activation, by vectors of 64 bytes and by others: slices
 /// of planes take less of longer ones.
 constexpr int64_t kLongestPlainRow[] = {4095, 16383};
+/// Of rows with a scale or bias of their own.
+constexpr int64_t kLongestOwnRow = 2048;
 /// Rows that are taken together, and the bytes that these have in one tensor: half as many as the
 /// first-level cache.
 constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;
@@ -252,6 +254,9 @@ constexpr int64_t kMostKept = 1 << 18;
 /// Of a cell side by side with others: a tile of so many rows stays in the second-level cache. So
 /// does a block of so many elements; memory is slow to find shorter pieces of rows.
 constexpr int64_t kMostCellRows = 1024, kBlockElements = 32768, kMostCells = 512;
+/// Of packed cells that are put side by side: so many elements share the lanes of what is added up
+/// over them.
+constexpr int64_t kTurnedElements = 16384;
 constexpr int64_t kRowsAhead = 8;         // from the row that is copied of such a block
 constexpr int64_t kSharedElements = 256;  // of a total, whose shares are added together
 }  // namespace mvn_grad

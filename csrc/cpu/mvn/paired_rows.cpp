@@ -1,4 +1,5 @@
 // Long packed rows of 16-bit numbers: two are written while the next two are summed.
+#include "cpu/isa/processor.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/lean_rows.h"
 #include "cpu/mvn/rows.h"
@@ -16,7 +17,7 @@ class PairedRows {
  public:
   static bool suit(const MvnPlan& p, int threads) {
     const MvnAxis &row = p.reduced[0], &rows = p.kept[0];
-    return p.kept_rank == 1 && p.reduced_rank == 1 && p.group_size >= kLeast &&
+    return p.kept_rank == 1 && p.reduced_rank == 1 && p.group_size >= processor.least_paired &&
            p.group_size % kStep == 0 && p.groups >= kLeastGroups * threads && row.x == 1 &&
            row.y == 1 && row.scale == 1 && row.bias == 1 && !rows.scale && !rows.bias &&
            p.scale_dtype == p.dtype && p.bias_dtype == p.dtype &&
@@ -42,8 +43,7 @@ class PairedRows {
 
  private:
   static constexpr int64_t kLine = 2 * kFloats, kStep = 4 * kFloats;  // elements
-  static constexpr int64_t kLeast = tuning::mvn::kLeastPaired,
-                           kLeastGroups = tuning::mvn::kLeastPairedRows,
+  static constexpr int64_t kLeastGroups = tuning::mvn::kLeastPairedRows,
                            kRowsOfTask = tuning::mvn::kPairedTask, kNear = tuning::mvn::kPairedNear,
                            kFar = tuning::mvn::kPairedFar;
 

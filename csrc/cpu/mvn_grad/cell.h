@@ -58,6 +58,12 @@ CellState<A> state_given(const MvnGradPlan& plan, const Operands& o, const GradO
   return state;
 }
 
+/// Whether scale and bias belong to a cell of one dimension, not to its elements.
+inline bool has_own_parameters(const MvnGradPlan& plan) {
+  const MvnGradAxis& row = plan.reduced[0];
+  return !row.scale && !row.bias && !row.totals[0] && !row.totals[1];
+}
+
 /// Whether dx takes z * mean_wz off.
 inline bool takes_product(const MvnGradPlan& plan) {
   return plan.use_variance && (plan.has_own_sums() || plan.has_sums);

@@ -5,6 +5,7 @@
 #include "cpu/mvn_grad/planes.h"
 #include "cpu/mvn_grad/rows.h"
 #include "cpu/mvn_grad/side_by_side.h"
+#include "cpu/mvn_grad/turned.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -26,6 +27,7 @@ bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_plane
 bool are_planes_many(const MvnGradPlan& plan, const Machine& machine) {
   return !are_sums_of_cells(plan, machine) || !has_few_grad_planes(plan);
 }
+bool has_short_rows(const MvnGradPlan& plan, const Machine&) { return are_grad_rows_short(plan); }
 bool has_packed_rows(const MvnGradPlan& plan, const Machine&) { return are_grad_rows_packed(plan); }
 bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
   return are_grad_rows_moderate(plan);
@@ -38,6 +40,12 @@ void columns(const MvnGradPlan& plan, const Arrays& a) {
 }
 
 void side_by_side(const MvnGradPlan& plan, const Arrays& a) { mvn_grad_side_by_side(plan, a); }
+
+void turned(const MvnGradPlan& plan, const Arrays& a) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) mvn_grad_turned<T>(plan, a);
+  });
+}
 
 void rows(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
@@ -72,25 +80,31 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"groups do not consist of at most 256 packed planes with one scale and bias each",
        are_planes_many}},
      columns,
-     {43.7, "63 GroupNorm grad, 2x320x64x64, float16 L"}},
+     {46.5, "63 GroupNorm grad, 2x320x64x64, float16 L"}},
     {"mvn_grad/side_by_side",
      {kNarrow,
       kGroups,
       kSumsOfCells,
       {"at most 1024 elements of a group stand 8 or more apart", has_short_cells}},
      side_by_side,
-     {11.6, "60 RMSNorm+SiLU grad, 1x96x4x480x832, bfloat16 C"}},
+     {12.2, "60 RMSNorm+SiLU grad, 1x96x4x480x832, bfloat16 C"}},
     {"mvn_grad/rows",
      {kNarrow,
       kGroups,
-      {"a group is one packed row, with a scale for each position, if there is one",
+      {"a group is one packed row, with scale and bias for each position or for all of it",
        has_packed_rows},
-      {"rows have 16 to 16384 elements: of float32 without parameters and activation at most "
-       "16383, "
-       "by vectors of 64 bytes 4095",
+      {"rows have 48 to 16384 elements, or from 32 on by vectors of less than 64 bytes; of float32 "
+       "without parameters and activation at most 16383, by vectors of 64 bytes 4095; with a scale "
+       "or bias of their own at most 2048",
        has_moderate_rows}},
      rows,
-     {4.15, "58 RMSNorm grad, 8192x4096, bfloat16 C"}},
+     {4.66, "58 RMSNorm grad, 8192x4096, bfloat16 C"}},
+    {"mvn_grad/turned",
+     {kNarrow,
+      kGroups,
+      {"a group is one packed row too short to be taken as such", has_short_rows}},
+     turned,
+     {4.81, "125 LayerNorm grad, 8192x32, bfloat16 C"}},
     {"mvn_grad/planes",
      {kNarrow,
       kGroups,
@@ -98,7 +112,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
        has_planes}},
      planes,
-     {4.36, "68 InstanceNorm+LReLU grad, 2x32x96x96x96, float16 C"}},
+     {4.41, "64 BatchNorm grad, 32x64x112x112, float16 C"}},
     {"mvn_grad/plain", {}, plain},
 };
 

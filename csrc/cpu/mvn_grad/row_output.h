@@ -52,26 +52,26 @@ class RowOutput {
 
   RowFlow<T> flow() { return {places_.is_streamed, seams_ ? &*seams_ : nullptr}; }
 
-  /// Where row r of some is to be written, whole vectors of it.
-  T* place(const GradOffsets* at, int64_t r) const {
-    return rows_ ? rows_ + r * places_.n : places_.dx + at[r].dx;
+  /// Where row r of some, which stand at `at`, is to be written, whole vectors of it.
+  T* place(const int64_t* at, int64_t r) const {
+    return rows_ ? rows_ + r * places_.n : places_.dx + at[r];
   }
 
   /// Row by row these have been written there.
-  void put(const GradOffsets* at, int64_t count) {
+  void put(const int64_t* at, int64_t count) {
     if (seams_) put_seams(at, count);
     if (!rows_) return;
     for (int64_t r = 0, n; r < count; r += n) {
       n = 1;
-      while (r + n < count && at[r + n].dx == at[r].dx + n * places_.n) ++n;
-      stream_->seek(places_.dx + at[r].dx);
+      while (r + n < count && at[r + n] == at[r] + n * places_.n) ++n;
+      stream_->seek(places_.dx + at[r]);
       stream_->copy(rows_ + r * places_.n, n * places_.n * int64_t(sizeof(T)));
     }
   }
 
  private:
-  void put_seams(const GradOffsets* at, int64_t count) {
-    for (int64_t r = 0; r < count; ++r) seams_->put(r, places_.dx + at[r].dx);
+  void put_seams(const int64_t* at, int64_t count) {
+    for (int64_t r = 0; r < count; ++r) seams_->put(r, places_.dx + at[r]);
     seams_->finish(count);
   }
 

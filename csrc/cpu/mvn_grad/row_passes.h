@@ -1,11 +1,14 @@
 // The passes over packed rows of a gradient that read: statistics, and sums of w and of w * z.
 #pragma once
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/joined.h"
 #include "cpu/mvn_grad/row_lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+using tuning::mvn_grad::kMostBatched;
 
 /// The longest stretch of a row whose sums stay in the computing type: chains of at most 512
 /// additions.
@@ -14,13 +17,9 @@ constexpr int64_t kSumStretch = 4096;
 /// T is the type of x, G that of the gradient.
 template <class T, class G>
 struct GradRow {
-  using A = Acc<T>;
-
-  const T* x = nullptr;
-  const G* grad = nullptr;
-  const T* next[2] = {};  // what is read ahead while sums are found, and dx; or null
-  CellState<A> state;
-  double sum_w = 0, sum_wz = 0;
+  const T* x;
+  const G* grad;
+  const T* next[2];  // what is read ahead while sums are found, and dx; or null
 };
 
 /// Whether vector k of for_lanes() may be the first of a line.
@@ -47,19 +46,64 @@ struct NormalLanes {
   Vector<A> operator()(Vector<A> x) const { return fused(x - pivot, factor, shift); }
 };
 
-/// What one pass adds up of d = x - pivot, d * d, w and w * d; without a gradient w is 0, and the
-/// first two have the same bits.
-struct JoinedSums {
-  double of[4] = {};
+/// What passes over the rows of a batch add up of d = x - pivot, d * d, w and w * d or w * z: in
+/// doubles, but for the last stretch of each row, whose lanes are added up with those of other
+/// rows.
+struct BatchSums {
+  alignas(64) Floats last[4][kMostBatched] = {};
+  alignas(64) double of[4][kMostBatched];
+
+  /// Takes the lanes of a stretch of row r, of sums from number `first` on.
+  template <int kSums>
+  [[gnu::always_inline]] void add(int64_t r, int first, const Floats (&sums)[kSums], bool is_last) {
+    if (is_last) {
+      for (int k = 0; k < kSums; ++k) last[first + k][r] = sums[k];
+      return;
+    }
+    double total[kSums] = {};
+    add_lanes_of(sums, total);
+    for (int k = 0; k < kSums; ++k) of[first + k][r] += total[k];
+  }
+
+  /// Sums [first, first + kSums) of row r are 0 so far.
+  template <int kSums>
+  void begin_row(int64_t r, int first) {
+    for (int k = first; k < first + kSums; ++k) of[k][r] = 0;
+  }
+  /// Makes its last stretch part of them.
+  template <int kSums>
+  void finish_row(int64_t r, int first) {
+    Floats sums[kSums];
+    for (int k = 0; k < kSums; ++k) sums[k] = last[first + k][r];
+    add(r, first, sums, false);
+  }
+  /// The same of rows [0, count): lanes are added by halves either way.
+  template <int kSums>
+  void finish(int64_t count, int first) {
+    if (count < kFloats / 2) {
+      for (int64_t r = 0; r < count; ++r) finish_row<kSums>(r, first);
+      return;
+    }
+    for (int k = first; k < first + kSums; ++k)
+      for (int64_t r = 0; r < count; r += kFloats) {
+        HalfFloats half[2];
+        const Floats totals = sums_of_lanes(last[k] + r);
+        std::memcpy(half, &totals, sizeof half);
+        for (int64_t l = 0; l < 2; ++l) {
+          double* const to = of[k] + r + l * kDoubles;
+          store_vector(to, load_vector<Doubles>(to) + as_doubles(half[l]));
+        }
+      }
+  }
 };
 
-/// Lanes beyond a row's end add 0.
+/// What is added up for row `r` of `sums`; without a gradient w is 0, and the first two have the
+/// same bits. Lanes beyond a row's end add 0.
 template <bool kHasGrad, class T>
-[[gnu::noinline]] JoinedSums joined_sums(const T* x, const T* grad, const T* next,
-                                         const Acc<T>* scale, int64_t n, Acc<T> pivot) {
+[[gnu::noinline]] void add_joined(const T* x, const T* grad, const T* next, const Acc<T>* scale,
+                                  int64_t n, Acc<T> pivot, int64_t r, BatchSums& to) {
   using V = Vector<Acc<T>>;
   const bool across = are_across_lines(x, grad);
-  JoinedSums total;
   for (int64_t first = 0; first < n; first += kSumStretch) {
     V sums[4] = {}, others[4] = {};
     const auto add = [&](V(&sum)[4], int64_t i, auto m) __attribute__((always_inline)) {
@@ -78,64 +122,32 @@ template <bool kHasGrad, class T>
     });
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) sums[k] += others[k];
-    add_lanes_of(sums, total.of);
+    to.add(r, 0, sums, first + kSumStretch >= n);
   }
-  return total;
 }
 
-/// Statistics of a row of at least a vector, in one pass about a guess, or in two where that is far
-/// from the mean. `sums` receives the last pass's.
-template <bool kHasGrad, class T>
-Moments<float> row_moments(const T* x, const T* grad, const T* next, const float* scale, int64_t n,
-                           bool use_mean, JoinedSums& sums) {
-  const auto count = double(n);
-  float guess = use_mean ? guess_from(n, [&](int64_t i) { return load_wide(x + i, Whole{}); }) : 0;
-  sums = joined_sums<kHasGrad>(x, grad, next, scale, n, guess);
-  if (!use_mean) return {count, 0, 0, sums.of[1]};
-  const double delta = sums.of[0] / count;
-  if (!is_near(delta, fused(-delta, delta, sums.of[1] / count))) {
-    guess = guess_of(double(guess) + delta, 1);
-    sums = joined_sums<kHasGrad>(x, grad, next, scale, n, guess);
-  }
-  return moments_about(count, guess, sums.of[0], sums.of[1]);
-}
-
-/// Finds a row's own statistics, and its sums of w and w * z in the same pass. Returns whether the
-/// sums are sound, too.
-template <class T>
-bool find_joined(GradRow<T, T>& row, const Acc<T>* scale, int64_t n, bool use_mean,
-                 bool use_variance, double epsilon) {
-  JoinedSums sums;
-  const Moments<float> m =
-      row_moments<true>(row.x, row.grad, row.next[0], scale, n, use_mean, sums);
-  row.state.normal = normalizer_of(m, use_variance, epsilon);
-  row.sum_w = sums.of[2];
-  if (!use_variance) return true;
-  const double factor = double(row.state.normal.factor);
-  row.sum_wz = factor * fused(-m.delta, sums.of[2], sums.of[3]);
-  return is_joinable(factor) && is_finite(row.sum_wz);
-}
-
-/// The sums of w, and of w * z where there is a z. Lanes beyond a row's end add 0.
+/// Adds up w, and w * z where there is a z, for row `r` of `sums`. Lanes beyond a row's end add 0.
 template <bool kHasZ, class T, class G>
-[[gnu::noinline]] void sum_row(GradRow<T, G>& row, const Acc<T>* scale, int64_t n) {
+[[gnu::noinline]] void add_products(const GradRow<T, G>& row, const Normalizer<Acc<T>>& normalizer,
+                                    const Acc<T>* scale, int64_t n, int64_t r, BatchSums& to) {
   using A = Acc<T>;
   using V = Vector<A>;
-  const NormalLanes<A> normal(row.state.normal);
+  const NormalLanes<A> normal(normalizer);
   const T *const x = row.x, *const next = row.next[0];
   const G* const grad = row.grad;
-  row.sum_w = row.sum_wz = 0;
   for (int64_t first = 0; first < n; first += kSumStretch) {
-    V sum_w[2] = {}, sum_wz[2] = {};
+    V sums[2] = {}, others[2] = {};
+    const auto add = [&](V(&sum)[2], int64_t i, auto m) __attribute__((always_inline)) {
+      const V w = load_wide(grad + i, m) * load_wide(scale + i, m);
+      sum[0] += w;
+      if constexpr (kHasZ) sum[1] = fused(w, select(m, normal(load_wide(x + i, m)), V{}), sum[1]);
+    };
     for_lanes<A>(first, std::min(n, first + kSumStretch), [&](int64_t i, int k, auto m) {
       if (begins_line<T>(k)) fetch(next, i);
-      const V w = load_wide(grad + i, m) * load_wide(scale + i, m);
-      sum_w[k] += w;
-      if constexpr (kHasZ)
-        sum_wz[k] = fused(w, select(m, normal(load_wide(x + i, m)), V{}), sum_wz[k]);
+      add(k == 0 ? sums : others, i, m);
     });
-    row.sum_w += lane_total<A>(sum_w[0] + sum_w[1]);
-    row.sum_wz += lane_total<A>(sum_wz[0] + sum_wz[1]);
+    for (int k = 0; k < 2; ++k) sums[k] += others[k];
+    to.add(r, 2, sums, first + kSumStretch >= n);
   }
 }
 

@@ -27,9 +27,9 @@ struct DxRow {
   A pivot, slope, shift, factor, normal_factor, normal_shift;
 
   /// Returns whether factors are neither so large nor so small that they must not be joined.
-  bool set(T* to, const CellState<A>& state) {
+  bool set(T* to, const CellState<A>& state, A scale) {
     JoinedDx<A> formula(state);
-    const bool is_sound = formula.take(1);
+    const bool is_sound = formula.take(double(scale));
     const Normalizer<A>& n = state.normal;
     dx = to;
     pivot = n.pivot;
@@ -220,11 +220,12 @@ void add_rows_to(const RowTotals<Acc<T>>& totals, const GradRow<T, G>* rows, con
 /// dx of one row, where factors must not be joined.
 template <class T, class G>
 [[gnu::noinline, gnu::cold]] void write_apart(bool takes_product, T* dx, const GradRow<T, G>& row,
+                                              const CellState<Acc<T>>& s, Acc<T> own_scale,
                                               const Acc<T>* scale, int64_t n) {
-  const CellState<Acc<T>>& s = row.state;
   const double factor = double(s.normal.factor);
   for (int64_t i = 0; i < n; ++i) {
-    double d = double(load_as_acc(row.grad[i])) * double(scale[i]) - double(s.mean_w);
+    const double w = double(load_as_acc(row.grad[i])) * double(scale[i]) * double(own_scale);
+    double d = w - double(s.mean_w);
     if (takes_product) {
       const double z =
           (double(load_as_acc(row.x[i])) - double(s.normal.pivot)) - double(s.normal.delta);

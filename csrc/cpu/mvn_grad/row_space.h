@@ -27,8 +27,9 @@ class RowSpace {
   A* wide = nullptr;  // a gradient, or dx
   A* h[kMostBatched] = {};
 
-  /// Of `batch` rows. Totals begin lines where element `first` of them is added to.
-  RowSpace(const MvnGradPlan& plan, int64_t batch, int64_t first)
+  /// Of `batch` rows. Totals, if positions have some, begin lines where element `first` of them is
+  /// added to.
+  RowSpace(const MvnGradPlan& plan, int64_t batch, int64_t first, bool has_totals)
       : step_((plan.cell_size + kLine - 1) / kLine * kLine + 2 * kLine) {
     const bool is_activated = plan.activation.kind != ActivationKind::identity;
     const auto assign = [&](bool is_needed, A*& row) {
@@ -45,8 +46,8 @@ class RowSpace {
       at_ = 0;
       assign(true, scale);
       assign(reads_input(plan.activation.kind), bias);
-      assign_total(plan.totals[0].is_wanted, totals.products);
-      assign_total(plan.totals[1].is_wanted, totals.sums);
+      assign_total(has_totals && plan.totals[0].is_wanted, totals.products);
+      assign_total(has_totals && plan.totals[1].is_wanted, totals.sums);
       assign(true, wide);
       for (int64_t r = 0; r < batch; ++r) assign(is_activated, h[r]);
     };
@@ -63,10 +64,9 @@ class RowSpace {
 
   /// How many rows of so many bytes make up a batch. No two of them stand at the same place of a
   /// page: such rows fight for the same places of the caches, and loads from one wait for stores to
-  /// the other. Rows longer than a page are in a batch for their totals alone.
-  static int64_t batch_of(int64_t row_bytes, bool has_totals) {
+  /// the other.
+  static int64_t batch_of(int64_t row_bytes) {
     constexpr int64_t kPage = 4096;
-    if (!has_totals && row_bytes > kPage) return 1;
     return std::clamp<int64_t>(kBatchBytes / row_bytes, 1,
                                std::min(kMostBatched, std::lcm(row_bytes, kPage) / row_bytes));
   }

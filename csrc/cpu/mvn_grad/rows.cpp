@@ -8,6 +8,7 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
+using tuning::mvn_grad::kLongestOwnRow;
 using tuning::mvn_grad::kLongestPlainRow;
 using tuning::mvn_grad::kLongestRow;
 using tuning::mvn_grad::kShortestRow;
@@ -15,15 +16,23 @@ using tuning::mvn_grad::kShortestRow;
 bool are_grad_rows_packed(const MvnGradPlan& plan) {
   if (plan.kind == MvnGradKind::sums || plan.reduced_rank != 1) return false;
   const MvnGradAxis& a = plan.reduced[0];
-  return a.x == 1 && a.grad == 1 && (a.scale == 1 || !plan.has_scale) &&
-         (a.bias == 0 || a.bias == 1);
+  return a.x == 1 && a.grad == 1 &&
+         (has_own_parameters(plan) ||
+          ((a.scale == 1 || !plan.has_scale) && (a.bias == 0 || a.bias == 1)));
+}
+
+/// How many elements rows have at most.
+static int64_t longest_row(const MvnGradPlan& plan) {
+  const bool has_parameters = plan.has_scale || plan.has_bias;
+  if (has_parameters && has_own_parameters(plan)) return kLongestOwnRow;
+  const bool is_plain = plan.dtype == Dtype::float32 && !has_parameters && !plan.has_totals() &&
+                        plan.activation.kind == ActivationKind::identity;
+  return is_plain ? kLongestPlainRow[kHasLineVectors ? 0 : 1] : kLongestRow;
 }
 
 bool are_grad_rows_moderate(const MvnGradPlan& plan) {
-  const bool is_plain = plan.dtype == Dtype::float32 && !plan.has_scale && !plan.has_bias &&
-                        !plan.has_totals() && plan.activation.kind == ActivationKind::identity;
-  return plan.cell_size >= kShortestRow &&
-         plan.cell_size <= (is_plain ? kLongestPlainRow[kHasLineVectors ? 0 : 1] : kLongestRow);
+  return plan.cell_size >= kShortestRow[kHasLineVectors ? 0 : 1] &&
+         plan.cell_size <= longest_row(plan);
 }
 
 template <class T>

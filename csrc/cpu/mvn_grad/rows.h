@@ -6,11 +6,12 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// Whether cells are packed rows with a scale, if there is one, for each position: of the cell
-/// alone, not of what is kept beside it.
+/// Whether cells are packed rows with scale and bias for each position or for all of it: of the
+/// cell alone, not of what is kept beside it.
 bool are_grad_rows_packed(const MvnGradPlan& plan);
 
-/// Whether rows have 16 to 16384 elements.
+/// Whether rows are neither so short that they are better side by side, nor too long for the
+/// caches.
 bool are_grad_rows_moderate(const MvnGradPlan& plan);
 
 /// T is float, double, Float16 or BFloat16.

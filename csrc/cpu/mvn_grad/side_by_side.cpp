@@ -20,7 +20,7 @@ using tuning::mvn_grad::kRowsAhead;
 
 class CellsAbreast {
  public:
-  using State = CellState<float>;
+  using Tile = CellTile<false>;
 
   CellsAbreast(const MvnGradPlan& plan, const Operands& o)
       : plan_(plan),
@@ -46,7 +46,7 @@ class CellsAbreast {
     parallel_for(shares, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       CellRows rows(rows_);
       const std::unique_ptr<float[]> room(new float[size_t(2 * rows_ * width_)]());
-      const Room<CellTile> tile(plan_);
+      const Room<Tile> tile(plan_, operands_);
       for (int64_t share = begin; share < end; ++share)
         for (int64_t i = part_begin(tasks, share, shares),
                      last = part_begin(tasks, share + 1, shares);
@@ -76,8 +76,7 @@ class CellsAbreast {
     return GradWalk(plan_.kept, outer_rank_, outer).offsets();
   }
 
-  void run_block(int64_t task, float* room, CellTile& tile, CellRows& rows,
-                 const Share& share) const {
+  void run_block(int64_t task, float* room, Tile& tile, CellRows& rows, const Share& share) const {
     const int64_t outer = task / blocks_, first = task % blocks_ * width_,
                   n = std::min(width_, kept_.size - first);
     GradOffsets at = origin(outer);
@@ -94,15 +93,11 @@ class CellsAbreast {
       if (plan_.reads_x()) copy_in(from(0) + at.x, &GradOffsets::x, n, x);
       copy_in(from(1) + at.grad, &GradOffsets::grad, n, grad);
     });
+    CellPlaces<kTileColumns> places;
     for (int64_t c = 0; c < n; c += kTileColumns) {
-      State states[kTileColumns];
       const int64_t count = std::min(kTileColumns, n - c);
-      if (plan_.are_given || plan_.has_sums)
-        for (int64_t i = 0; i < count; ++i)
-          states[i] = state_given<float>(
-              plan_, operands_,
-              GradWalk(plan_.kept, plan_.kept_rank, outer * kept_.size + first + c + i).offsets());
-      tile.run(x + c * rows_, grad + c * rows_, count, states, rows);
+      if (plan_.are_given || plan_.has_sums) places.set(plan_, 0, count, at.after(kept_, c), kept_);
+      tile.run(x + c * rows_, grad + c * rows_, places, count, rows);
       if (are_sums_) add_sums(at, c, count, tile.sums(), share);
     }
     rows.settle(rows_);

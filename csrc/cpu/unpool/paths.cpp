@@ -27,12 +27,12 @@ constexpr Path<UnpoolPlan> kPaths[] = {
     {"unpool/side_by_side",
      {{"planes lie side by side, their elements equally far apart", has_neighbours}},
      run<UnpoolSideBySide>,
-     {13.6, "82 unpool+int64 2x2/2, 16x64x256x256, float32 L"}},
+     {14.2, "82 unpool+uint32 2x2/2, 16x64x256x256, float16 L"}},
     {"unpool/planes",
      {{"planes of the result are packed", has_planes},
       {"there are several planes", are_planes_several}},
      run<UnpoolPlanes>,
-     {12, "82 unpool+uint32 2x2/2, 16x64x256x256, float16 C"}},
+     {11.9, "82 unpool+uint32 2x2/2, 16x64x256x256, float16 C"}},
     {"unpool/plain", {}, run<UnpoolPlain>},
 };
 

@@ -259,6 +259,8 @@ void run_norms(Dtype dtype) {
     for (bool use_mean : {true, false}) {
       mvn_grad(dtype, {9, 16}, {1}, {1, 16}, kind, use_mean);
       mvn_grad(dtype, {21, 61}, {1}, {1, 61}, kind, use_mean);
+      mvn_grad(dtype, {21, 61}, {1}, {21, 1}, kind, use_mean);
+      mvn_grad(dtype, {21, 7}, {1}, {21, 1}, kind, use_mean);
       mvn_grad(dtype, {60, 20}, {0}, {1, 20}, kind, use_mean);
       mvn_grad(dtype, {70, 21}, {0}, {70, 1}, kind, use_mean);
       mvn_grad(dtype, {2, 3, 4, 41}, {2, 3}, {1, 3, 4, 1}, kind, use_mean);
