@@ -33,7 +33,8 @@ from path_calls import (
     statistics,
     winners,
 )
-from path_cases import CASES, LARGE, PAIRED
+from path_cases import CASES, LARGE
+from path_lengths import PAIRED
 from tests.cpu.test_isa import IS_SANITIZED, LEVELS, needs, x86
 
 pytestmark = pytest.mark.core

@@ -13,7 +13,7 @@ from array_support import child_says
 from backends import CPU
 from harness import check, data
 from mvn_support import bits
-from path_cases import LEAST
+from path_lengths import LEAST
 from placed_gradients import arrays_of_gradient, check_alone
 from pool_support import FLOATS, dtype_of
 
@@ -238,7 +238,7 @@ def test_two_phases(dtype: str) -> None:
 
 
 PLACED = """
-from path_cases import LEAST
+from path_lengths import LEAST
 from placed_gradients import say_digests
 problems = (
     ((2, 3, 5000), (1, 2), (1, 3, 1)), ((3, 2, 9001), (0, 2), (1, 2, 1)),

@@ -8,7 +8,7 @@ import pytest
 from array_support import child_says
 from harness import check
 from mvn_support import rows_of_every_kind
-from path_cases import PAIRED
+from path_lengths import PAIRED
 from pool_support import dtype_of
 
 OP = "mean_variance_normalization"

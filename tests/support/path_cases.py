@@ -3,11 +3,8 @@ ones that just miss them."""
 
 from __future__ import annotations
 
-import pathlib
-import re
 import types
 
-import cudml
 from path_calls import (
     LAST,
     Call,
@@ -28,6 +25,7 @@ from path_calls import (
     unpool,
     winners,
 )
+from path_lengths import LEAST, PAIRED
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or"
 STRIPS = "rows have several windows whose columns lie together"
@@ -40,18 +38,6 @@ SIDE_BY_SIDE = "8 planes or more lie side by side"
 FEW_TAPS = "windows have few taps, at most 8 apart"
 SUMS = "no element has more windows than one sum may join"
 NEAR = "rows have several windows, at most 8 apart and 65 long"
-
-
-def is_zen5() -> bool:
-    info = pathlib.Path("/proc/cpuinfo")
-    text = info.read_text() if info.exists() else ""
-    return bool(re.search(r"AuthenticAMD\ncpu family\s*: 26\n", text))
-
-
-# Elements of a gradient's rows from which on they are taken as such.
-LEAST = 48 if cudml._core.build_info()["instruction_set"] == "v4" else 32
-# And of 16-bit rows from which on two take turns.
-PAIRED = 65536 if is_zen5() else 3072
 REVERSED = (3, 2, 1, 0)
 ALONG = "statistics differ along packed rows of 16 or more elements, or that follow each other"
 LARGE = "the result is packed and larger than what the caches keep"
