@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 
+#include "cpu/mvn_grad/cell_rows.h"
 #include "cpu/mvn_grad/cell_states.h"
 #include "cpu/mvn_grad/passed.h"
 #include "cpu/mvn_grad/row_lanes.h"
@@ -12,29 +12,6 @@
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-/// What belongs to each row of a cell: parameters, and lanes that add up to its sums of h * z and
-/// h.
-struct CellRows {
-  std::unique_ptr<float[]> scale, bias, lanes[2];
-  std::unique_ptr<double[]> sums[2];
-
-  explicit CellRows(int64_t rows) : scale(new float[size_t(rows)]), bias(new float[size_t(rows)]) {
-    for (int k = 0; k < 2; ++k) {
-      lanes[k].reset(new float[size_t(rows * kFloats)]());
-      sums[k].reset(new double[size_t(rows)]());
-    }
-  }
-
-  /// Makes what the lanes hold part of the sums.
-  void settle(int64_t rows) {
-    for (int k = 0; k < 2; ++k) {
-      for (int64_t r = 0; r < rows; ++r)
-        sums[k][size_t(r)] += lane_total<float>(load_vector<Floats>(lanes[k].get() + r * kFloats));
-      std::fill_n(lanes[k].get(), rows * kFloats, 0.0f);
-    }
-  }
-};
 
 /// Rows [first, first + n) of a tile: adds up w and w * z for the cells, h * z and h for the rows,
 /// and turns the gradient into w. `counted` has bits in the lanes that stand for cells. kOwn: scale

@@ -23,11 +23,7 @@ class CellChunks {
     Total<A> of[2];
   };
 
-  /// Where results add to the totals.
-  struct Share {
-    const Totals<A>& totals;
-    int64_t index;
-  };
+  using Share = TotalsShare<A>;
 
   CellChunks(const MvnGradPlan& plan, const Operands& operands)
       : plan_(plan),

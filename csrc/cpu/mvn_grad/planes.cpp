@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cpu/memory/tuning.h"
+#include "cpu/mvn_grad/plane_cell.h"
 #include "cpu/mvn_grad/plane_slices.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
@@ -57,11 +58,7 @@ class PlaneCells {
   }
 
  private:
-  /// Where a cell's sums are added to the totals.
-  struct Share {
-    const Totals<A>& totals;
-    int64_t index;
-  };
+  using Share = TotalsShare<A>;
 
   /// What the cells of a batch take: sums of their slices, and h where it is kept apart.
   struct BatchRoom {
@@ -69,14 +66,7 @@ class PlaneCells {
     std::unique_ptr<A[]> kept;
   };
 
-  struct Cell {
-    GradOffsets at;
-    State state;
-    SliceSums* sums;
-    A* kept;  // or null
-    A pivot;  // that deviations are about
-    bool needs_sums;
-  };
+  using Cell = PlaneCell<A>;
 
   /// Calls fn(begin, end, rows) for the slices of a cell, from several threads.
   template <class Fn>
@@ -103,6 +93,7 @@ class PlaneCells {
         if (plan_.are_given || plan_.has_sums)
           cell.state = state_given<A>(plan_, operands_, cell.at);
         cell.sums = room.sums.get() + k * planes_.slices;
+        cell.slices = planes_.slices;
         cell.kept = room.kept ? room.kept.get() + k * plan_.cell_size : nullptr;
         cell.needs_sums = plan_.has_totals() || plan_.has_own_sums();
       }
@@ -128,7 +119,7 @@ class PlaneCells {
       for_cells([&](Cell& cell) {
         if (cell.needs_sums) each(work_on(cell, false));
       });
-      for_cells([&](Cell& cell) { set_means(cell); });
+      for_cells([&](Cell& cell) { cell.set_means(plan_); });
     }
     for_cells([&](Cell& cell) {
       if (cell.needs_sums || plan_.wants_dx) each(work_on(cell, plan_.wants_dx));
@@ -175,13 +166,13 @@ class PlaneCells {
   /// about the mean.
   template <class Each>
   void take_statistics(Cell& cell, const Each& each) const {
-    Moments<A> m = moments(cell);
+    Moments<A> m = cell.moments(plan_);
     if (plan_.use_mean && !(m.delta * m.delta <= 4 * (m.m2 / m.n))) {
       add_about(cell, finite_or_0(static_cast<A>(double(cell.pivot) + m.delta)), each);
-      m = moments(cell);
+      m = cell.moments(plan_);
     }
     cell.state.normal = normalizer_of(m, plan_.use_variance, plan_.epsilon);
-    if (has_products() && take_products(cell, m.delta)) cell.needs_sums = false;
+    if (has_products() && cell.take_products(m.delta)) cell.needs_sums = false;
   }
 
   static A finite_or_0(A v) { return is_finite(double(v)) ? v : A(0); }
@@ -200,43 +191,6 @@ class PlaneCells {
     const A sum =
         ((four(0) + four(4)) + (four(2) + four(6))) + ((four(1) + four(5)) + (four(3) + four(7)));
     return finite_or_0(sum / A(4 * kPlaces));
-  }
-
-  Moments<A> moments(const Cell& cell) const {
-    const auto n = double(plan_.cell_size);
-    Total<A> sum, square;
-    for (int64_t i = 0; i < planes_.slices; ++i) {
-      sum.add(cell.sums[i].d);
-      square.add(cell.sums[i].dd);
-    }
-    if (!plan_.use_mean) return {n, 0, 0, square.value()};
-    return moments_about<A>(n, cell.pivot, sum.value(), square.value());
-  }
-
-  /// Turns h * d into h * z, if that loses nothing.
-  bool take_products(const Cell& cell, double delta) const {
-    const double factor = cell.state.normal.factor;
-    if (!is_joinable(factor)) return false;
-    double all = 0;
-    for (int64_t i = 0; i < planes_.slices; ++i) {
-      SliceSums& sums = cell.sums[i];
-      sums.hz = factor * fused(-delta, sums.h, sums.hz);
-      all += sums.hz;
-    }
-    return is_finite(all);
-  }
-
-  /// mean_w and mean_wz of the cell's own sums.
-  void set_means(Cell& cell) const {
-    const auto n = double(plan_.cell_size);
-    Total<A> w, wz;
-    for (int64_t i = 0; i < planes_.slices; ++i) {
-      w.add(cell.sums[i].h * cell.sums[i].scale);
-      wz.add(cell.sums[i].hz * cell.sums[i].scale);
-    }
-    if (plan_.use_mean) cell.state.mean_w = static_cast<A>(w.value() / n);
-    if (plan_.use_variance) cell.state.mean_wz = static_cast<A>(wz.value() / n);
-    cell.needs_sums = false;
   }
 
   void add_totals(const Cell& cell, const Share& share) const {

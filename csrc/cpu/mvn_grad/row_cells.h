@@ -40,7 +40,7 @@ struct RowCells {
         n(p.cell_size),
         batch(RowSpace<Acc<T>>::batch_of(n * int64_t(sizeof(T)))),
         is_own(has_own_parameters(p)),
-        is_large(is_norm_streamed(p.cells * n * int64_t(sizeof(T)))),
+        is_large(is_norm_streamed(p.compulsory_bytes() / 2)),
         places(p, dx, is_large) {
     if (p.kept_rank == 0) return;
     const int64_t row_bytes = n * int64_t(sizeof(T)),

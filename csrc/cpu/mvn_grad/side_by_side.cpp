@@ -5,10 +5,6 @@
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/cell_block.h"
 #include "cpu/mvn_grad/column_layout.h"
-#include "cpu/mvn_grad/totals.h"
-#include "cpu/threads/arena.h"
-#include "cpu/threads/interrupt.h"
-#include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -27,43 +23,44 @@ class CellsAbreast {
         operands_(o),
         outer_rank_(plan.kept_rank),
         rows_(plan.cell_size),
+        width_(width_of(plan)),
         at_(new GradOffsets[size_t(rows_)]),
         are_sums_(plan.kind == MvnGradKind::sums),
         is_streamed_(is_norm_streamed(plan.compulsory_bytes() / 2)) {
     if (outer_rank_ > 0 && is_shared(plan, plan.kept[outer_rank_ - 1]))
       kept_ = plan.kept[--outer_rank_];
-    width_ =
-        std::clamp(kBlockElements / rows_ / kTileColumns * kTileColumns, kTileColumns, kMostCells);
     blocks_ = (kept_.size + width_ - 1) / width_;
     GradWalk walk(plan.reduced, plan.reduced_rank, 0);
     for (int64_t r = 0; r < rows_; ++r, walk.advance()) at_[size_t(r)] = walk.offsets();
   }
 
   void run() const {
-    const int64_t tasks = plan_.cells / kept_.size * blocks_;
-    const int64_t shares = plan_.has_totals() ? shares_of(plan_, tasks) : tasks;
-    const Totals<float> totals(plan_, plan_.has_totals() ? shares : 0, operands_);
-    parallel_for(shares, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      CellRows rows(rows_);
-      const std::unique_ptr<float[]> room(new float[size_t(2 * rows_ * width_)]());
-      const Room<Tile> tile(plan_, operands_);
-      for (int64_t share = begin; share < end; ++share)
-        for (int64_t i = part_begin(tasks, share, shares),
-                     last = part_begin(tasks, share + 1, shares);
-             i < last; ++i) {
-          checkpoint();
-          run_block(i, room.get(), *tile, rows, {totals, share});
-          if (plan_.has_totals() && !are_sums_) add_totals(i / blocks_, rows, {totals, share});
-        }
-    });
-    totals.finish();
+    run_blocks<Thread>(plan_, operands_, plan_.cells / kept_.size * blocks_,
+                       [&](int64_t block, Thread& thread, CellRows& rows, const Share& share) {
+                         run_block(block, thread, rows, share);
+                       });
   }
 
  private:
-  struct Share {
-    const Totals<float>& totals;
-    int64_t index;
+  using Share = TotalsShare<float>;
+
+  /// What one thread works on: a block of cells, in tiles one after the other.
+  struct Thread {
+    std::unique_ptr<float[]> x, grad;
+    Tile tile;
+
+    Thread(const MvnGradPlan& plan, const Operands& o)
+        : x(room(plan)), grad(room(plan)), tile(plan, o) {}
+    static float* room(const MvnGradPlan& plan) {
+      return new float[size_t(plan.cell_size * width_of(plan))]();
+    }
   };
+
+  /// Cells of a block.
+  static int64_t width_of(const MvnGradPlan& plan) {
+    return std::clamp(kBlockElements / plan.cell_size / kTileColumns * kTileColumns, kTileColumns,
+                      kMostCells);
+  }
 
   /// Whether cells along an axis are neighbours in memory and share what belongs to their rows, but
   /// for sums of cells.
@@ -72,22 +69,17 @@ class CellsAbreast {
            (plan.kind == MvnGradKind::sums || (!a.totals[0] && !a.totals[1]));
   }
 
-  GradOffsets origin(int64_t outer) const {
-    return GradWalk(plan_.kept, outer_rank_, outer).offsets();
-  }
-
-  void run_block(int64_t task, float* room, Tile& tile, CellRows& rows, const Share& share) const {
-    const int64_t outer = task / blocks_, first = task % blocks_ * width_,
-                  n = std::min(width_, kept_.size - first);
-    GradOffsets at = origin(outer);
-    for (int64_t r = 0; r < rows_; ++r) {
-      const GradOffsets& row = at_[size_t(r)];
-      rows.scale[size_t(r)] =
-          parameter(2, plan_.has_scale, plan_.scale_dtype, at.scale + row.scale);
-      rows.bias[size_t(r)] = parameter(3, plan_.has_bias, plan_.bias_dtype, at.bias + row.bias);
-    }
-    at.add(kept_, first);
-    float *const x = room, *const grad = room + rows_ * width_;
+  void run_block(int64_t block, Thread& thread, CellRows& rows, const Share& share) const {
+    const GradOffsets origin = GradWalk(plan_.kept, outer_rank_, block / blocks_).offsets();
+    const auto row = [&](int64_t r) {
+      GradOffsets at = origin;
+      at.add(at_[size_t(r)]);
+      return at;
+    };
+    const int64_t first = block % blocks_ * width_, n = std::min(width_, kept_.size - first);
+    const GradOffsets at = origin.after(kept_, first);
+    rows.take_parameters(plan_, operands_, row);
+    float *const x = thread.x.get(), *const grad = thread.grad.get();
     visit_floats([&]<class T>() {
       const auto from = [&](int k) { return static_cast<const T*>(operands_.inputs[k]); };
       if (plan_.reads_x()) copy_in(from(0) + at.x, &GradOffsets::x, n, x);
@@ -97,10 +89,11 @@ class CellsAbreast {
     for (int64_t c = 0; c < n; c += kTileColumns) {
       const int64_t count = std::min(kTileColumns, n - c);
       if (plan_.are_given || plan_.has_sums) places.set(plan_, 0, count, at.after(kept_, c), kept_);
-      tile.run(x + c * rows_, grad + c * rows_, places, count, rows);
-      if (are_sums_) add_sums(at, c, count, tile.sums(), share);
+      thread.tile.run(x + c * rows_, grad + c * rows_, places, count, rows);
+      if (are_sums_) add_sums(at, c, count, thread.tile.sums(), share);
     }
     rows.settle(rows_);
+    if (plan_.has_totals() && !are_sums_) rows.hand_over(rows_, share, row);
     if (!plan_.wants_dx) return;
     visit_floats(
         [&]<class T>() { copy_out(static_cast<T*>(operands_.outputs[0]) + at.dx, n, grad); });
@@ -111,11 +104,6 @@ class CellsAbreast {
     visit(plan_.dtype, FloatTypes{}, [&]<class T>() {
       if constexpr (!std::is_same_v<T, double>) fn.template operator()<T>();
     });
-  }
-
-  /// Scale, or without one 1; bias or 0.
-  float parameter(int k, bool is_there, Dtype dtype, int64_t at) const {
-    return is_there ? static_cast<float>(read_wide(operands_.inputs[k], dtype, at)) : float(k == 2);
   }
 
   /// n numbers of each row into tiles, zeros behind them.
@@ -155,17 +143,6 @@ class CellsAbreast {
           with_lanes(n - c - k,
                      [&](auto m) { store_narrow(row + c + k, load_vector<Floats>(tile + k), m); });
       }
-    }
-  }
-
-  /// Hands the rows' sums over.
-  void add_totals(int64_t outer, CellRows& rows, const Share& share) const {
-    const GradOffsets begin = origin(outer);
-    for (int k = 0; k < 2; ++k) {
-      double* const sums = rows.sums[k].get();
-      for (int64_t r = 0; r < rows_ && share.totals.is_wanted(k); ++r)
-        share.totals.add_one(share.index, k, begin.totals[k] + at_[size_t(r)].totals[k], sums[r]);
-      std::fill_n(sums, rows_, 0.0);
     }
   }
 

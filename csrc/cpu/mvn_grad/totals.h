@@ -128,10 +128,7 @@ class Totals {
            int64_t n) const {
     if (stride == 0) return add_one(share, k, at, z ? product_sum(row, z, n) : row_sum(row, n));
     const auto value = [&](int64_t i) { return z ? row[i] * z[i] : row[i]; };
-    if (is_direct(k)) {
-      for (int64_t i = 0; i < n; ++i) put_one(k, at + i * stride, double(value(i)));
-      return;
-    }
+    if (is_direct(k)) return put_row(k, at, stride, n, value);
     if (stride == 1 && stage_[k]) {
       A* const to = stage_[k].get() + share * plan_.totals[k].count + at;
       stage(to, row, z, n);
@@ -162,7 +159,7 @@ class Totals {
   /// Adds what is itself a sum.
   void add_one(int64_t share, int k, int64_t at, double sum) const {
     if (is_direct(k))
-      put_one(k, at, sum);
+      put_row(k, at, 1, 1, [sum](int64_t) { return sum; });
     else
       room_[k][size_t(share * plan_.totals[k].count + at)].add(sum);
   }
@@ -224,10 +221,31 @@ class Totals {
     return offset;
   }
 
-  void put_one(int k, int64_t at, double value) const {
+  /// Calls fn(i, offset) for dense elements at + i of a total, i in [0, n). Divisions take longer
+  /// than anything else: there are two for each run along the last dimension.
+  template <class Fn>
+  static void for_places(const MvnGradTotal& total, int64_t at, int64_t n, const Fn& fn) {
+    const int inner = std::max(total.rank - 1, 0);
+    const int64_t size = total.rank > 0 ? total.axis[inner].size : 1,
+                  stride = total.axis[inner].stride;
+    for (int64_t i = 0; i < n;) {
+      const int64_t end = std::min(n, i + size - (at + i) % size);
+      int64_t to = offset(total, at + i);
+      for (; i < end; ++i, to += stride) fn(i, to);
+    }
+  }
+
+  /// Writes value(i) to dense elements at + i * stride.
+  template <class Value>
+  void put_row(int k, int64_t at, int64_t stride, int64_t n, const Value& value) const {
     const MvnGradTotal& total = plan_.totals[k];
     visit(total.dtype, FloatTypes{}, [&]<class T>() {
-      static_cast<T*>(operands_.outputs[total.output])[offset(total, at)] = store_total<T>(value);
+      T* const to = static_cast<T*>(operands_.outputs[total.output]);
+      const auto put = [&](int64_t i, int64_t offset) {
+        to[offset] = store_total<T>(double(value(i)));
+      };
+      if (stride == 1) return for_places(total, at, n, put);
+      for (int64_t i = 0; i < n; ++i) put(i, offset(total, at + i * stride));
     });
   }
 
@@ -241,8 +259,9 @@ class Totals {
                      const int64_t n = std::min(kBlock, end - i);
                      Total<A> sums[kBlock];
                      add_shares(k, i, n, sums);
-                     for (int64_t c = 0; c < n; ++c)
-                       to[offset(total, i + c)] = store_total<T>(sums[c].value());
+                     for_places(total, i, n, [&](int64_t c, int64_t offset) {
+                       to[offset] = store_total<T>(sums[c].value());
+                     });
                    }
                  });
   }
@@ -265,6 +284,13 @@ class Totals {
   std::unique_ptr<Total<A>[]> room_[2];
   std::unique_ptr<A[]> stage_[2];
   std::unique_ptr<Staged[]> staged_;
+};
+
+/// Where a share of the work adds to the totals.
+template <class A>
+struct TotalsShare {
+  const Totals<A>& totals;
+  int64_t index;
 };
 
 }  // namespace

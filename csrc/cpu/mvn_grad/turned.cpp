@@ -5,10 +5,6 @@
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/cell_block.h"
 #include "cpu/mvn_grad/cell_turn.h"
-#include "cpu/mvn_grad/totals.h"
-#include "cpu/threads/arena.h"
-#include "cpu/threads/interrupt.h"
-#include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -46,28 +42,14 @@ class TurnedTiles {
   }
 
   void run() const {
-    const int64_t tasks = outer_.count * blocks_;
-    const int64_t shares = plan_.has_totals() ? shares_of(plan_, tasks) : tasks;
-    const Totals<float> totals(plan_, plan_.has_totals() ? shares : 0, operands_);
-    parallel_for(shares, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      CellRows rows(rows_);
-      const Room<Thread> thread(plan_, operands_);
-      for (int64_t share = begin; share < end; ++share)
-        for (int64_t i = part_begin(tasks, share, shares),
-                     last = part_begin(tasks, share + 1, shares);
-             i < last; ++i) {
-          checkpoint();
-          run_block(i, *thread, rows, {totals, share});
-        }
-    });
-    totals.finish();
+    run_blocks<Thread>(plan_, operands_, outer_.count * blocks_,
+                       [&](int64_t block, Thread& thread, CellRows& rows, const Share& share) {
+                         run_block(block, thread, rows, share);
+                       });
   }
 
  private:
-  struct Share {
-    const Totals<float>& totals;
-    int64_t index;
-  };
+  using Share = TotalsShare<float>;
 
   /// Dimensions that tell cells apart.
   struct Cells {
@@ -86,11 +68,12 @@ class TurnedTiles {
     Thread(const MvnGradPlan& plan, const Operands& o) : tile(plan, o) {}
   };
 
-  void run_block(int64_t task, Thread& thread, CellRows& rows, const Share& share) const {
-    const GradOffsets origin = GradWalk(outer_.axis, outer_.rank, task / blocks_).offsets();
-    int64_t first = task % blocks_ * width_;
+  void run_block(int64_t block, Thread& thread, CellRows& rows, const Share& share) const {
+    const GradOffsets origin = GradWalk(outer_.axis, outer_.rank, block / blocks_).offsets();
+    const auto row = [&](int64_t r) { return origin.after(plan_.reduced[0], r); };
+    int64_t first = block % blocks_ * width_;
     const int64_t end = std::min(first + width_, inner_.count);
-    if constexpr (!kOwn) take_row_parameters(origin, rows);
+    if constexpr (!kOwn) rows.take_parameters(plan_, operands_, row);
     for (; first < end; first += kTileColumns) {
       const int64_t n = std::min(kTileColumns, end - first);
       for_axis_pieces(inner_.axis, inner_.rank, origin, first, n,
@@ -104,7 +87,7 @@ class TurnedTiles {
     }
     if (kOwn || !plan_.has_totals()) return;
     rows.settle(rows_);
-    add_rows(origin, rows, share);
+    rows.hand_over(rows_, share, row);
   }
 
   void run_tile(int64_t n, Thread& thread, CellRows& rows) const {
@@ -134,31 +117,6 @@ class TurnedTiles {
     cells.n = rows_;
     cells.ahead = n > 1 ? kTileColumns * (at[1] - at[0]) : 0;
     return cells;
-  }
-
-  /// Scale, or without one 1; bias or 0.
-  void take_row_parameters(const GradOffsets& origin, CellRows& rows) const {
-    const auto value = [&](int k, bool is_there, Dtype dtype, int64_t at) {
-      return is_there ? static_cast<float>(read_wide(operands_.inputs[k], dtype, at))
-                      : float(k == 2);
-    };
-    const MvnGradAxis& row = plan_.reduced[0];
-    for (int64_t r = 0; r < rows_; ++r) {
-      rows.scale[size_t(r)] =
-          value(2, plan_.has_scale, plan_.scale_dtype, origin.scale + r * row.scale);
-      rows.bias[size_t(r)] = value(3, plan_.has_bias, plan_.bias_dtype, origin.bias + r * row.bias);
-    }
-  }
-
-  /// Hands the rows' sums over.
-  void add_rows(const GradOffsets& origin, CellRows& rows, const Share& share) const {
-    for (int k = 0; k < 2; ++k) {
-      double* const sums = rows.sums[k].get();
-      for (int64_t r = 0; r < rows_ && share.totals.is_wanted(k); ++r)
-        share.totals.add_one(share.index, k, origin.totals[k] + r * plan_.reduced[0].totals[k],
-                             sums[r]);
-      std::fill_n(sums, rows_, 0.0);
-    }
   }
 
   /// Hands the sums of n cells over.

@@ -85,6 +85,33 @@ struct LaneShape {
   }
 };
 
+/// One of them: elements [from, to) along each axis, the windows over them, and the first window
+/// along a row that has a place, existing or not.
+struct LaneBlock {
+  const Task& task;
+  int64_t from[3], to[3], first;
+  Reach over[3];
+  bool has_windows = true;
+
+  LaneBlock(const LaneShape& s, const Task& t) : task(t) {
+    for (int i = 0; i < 3; ++i) {
+      from[i] = t.space(i) * s.step[i];
+      to[i] = std::min(s.f.axis[i].in, from[i] + s.step[i]);
+      over[i] = reach_of(s.f.axis[i], from[i], to[i] - 1);
+      has_windows &= over[i].first <= over[i].last;
+    }
+    const PoolAxis& a = s.f.axis[2];
+    const int64_t behind = from[2] + a.start - s.reach(2);
+    first = behind >= 0 ? behind / a.stride : -((a.stride - 1 - behind) / a.stride);
+  }
+
+  /// The end of the elements that windows up to number o along an axis have all over them.
+  int64_t end_of(int i, const PoolAxis& a, int64_t o, int64_t begin) const {
+    if (o >= over[i].last) return to[i];
+    return std::clamp((o + 1) * a.stride - a.start, begin, to[i]);
+  }
+};
+
 template <class T>
 class MaxLanes : LaneBlocks<T, LaneShape> {
   using Base = LaneBlocks<T, LaneShape>;
@@ -126,35 +153,8 @@ class MaxLanes : LaneBlocks<T, LaneShape> {
     }
   };
 
-  /// Elements [from, to) of the block along each axis, the windows over them, and the first window
-  /// along a row that has a place, existing or not.
-  struct Block {
-    const Task& task;
-    int64_t from[3], to[3], first;
-    Reach over[3];
-    bool has_windows = true;
-
-    Block(const LaneShape& s, const Task& t) : task(t) {
-      for (int i = 0; i < 3; ++i) {
-        from[i] = t.space(i) * s.step[i];
-        to[i] = std::min(s.f.axis[i].in, from[i] + s.step[i]);
-        over[i] = reach_of(s.f.axis[i], from[i], to[i] - 1);
-        has_windows &= over[i].first <= over[i].last;
-      }
-      const PoolAxis& a = s.f.axis[2];
-      const int64_t behind = from[2] + a.start - s.reach(2);
-      first = behind >= 0 ? behind / a.stride : -((a.stride - 1 - behind) / a.stride);
-    }
-
-    /// The end of the elements that windows up to number o along an axis have all over them.
-    int64_t end_of(int i, const PoolAxis& a, int64_t o, int64_t begin) const {
-      if (o >= over[i].last) return to[i];
-      return std::clamp((o + 1) * a.stride - a.start, begin, to[i]);
-    }
-  };
-
   void block(const Task& task, Room& room) const {
-    const Block b(s_, task);
+    const LaneBlock b(s_, task);
     if (!b.has_windows) return emit(b, b.from[0], b.to[0], b.from[1], b.to[1], room);
     for (int64_t o = b.over[0].first, z = b.from[0]; o <= b.over[0].last; ++o) {
       const int64_t z_end = b.end_of(0, f_.axis[0], o, z);
@@ -169,13 +169,13 @@ class MaxLanes : LaneBlocks<T, LaneShape> {
     }
   }
 
-  int64_t place_of(const Block& b, int64_t o, int64_t p) const {
+  int64_t place_of(const LaneBlock& b, int64_t o, int64_t p) const {
     return ((o - b.over[0].first) * s_.windows[1] + p - b.over[1].first) * s_.window_row;
   }
 
   /// Winners and gradients of row (o, p) of the windows. Rows of keys up to `loaded` are there; the
   /// result says up to where they are now.
-  int64_t search(const Block& b, int64_t o, int64_t p, int64_t loaded, Room& room) const {
+  int64_t search(const LaneBlock& b, int64_t o, int64_t p, int64_t loaded, Room& room) const {
     const PoolAxis &z = f_.axis[0], &y = f_.axis[1], &x = f_.axis[2];
     const int64_t top = p * y.stride - y.start, ring = s_.reach(1) + 1,
                   front = o * z.stride - z.start;
@@ -208,7 +208,7 @@ class MaxLanes : LaneBlocks<T, LaneShape> {
   }
 
   /// Keys of a row from the first tap of the first window that exists to the last of the last.
-  void load_keys(const Block& b, int64_t slice, int64_t row, K* keys) const {
+  void load_keys(const LaneBlock& b, int64_t slice, int64_t row, K* keys) const {
     const PoolAxis& x = f_.axis[2];
     const int64_t first = b.over[2].first * x.stride - x.start;
     const int64_t end = b.over[2].last * x.stride - x.start + s_.reach(2) + 1;
@@ -221,7 +221,8 @@ class MaxLanes : LaneBlocks<T, LaneShape> {
                       s_.pitch);
   }
 
-  void emit(const Block& b, int64_t z, int64_t z_end, int64_t y, int64_t y_end, Room& room) const {
+  void emit(const LaneBlock& b, int64_t z, int64_t z_end, int64_t y, int64_t y_end,
+            Room& room) const {
     for (; z < z_end; ++z)
       for (int64_t row = y; row < y_end; ++row) emit_row(b, z, row, room);
   }
@@ -231,7 +232,7 @@ class MaxLanes : LaneBlocks<T, LaneShape> {
     int64_t place[LaneCovers<T>::kMost], number[LaneCovers<T>::kMost], count = 0;
   };
 
-  RowCovers rows_over(const Block& b, int64_t z, int64_t y) const {
+  RowCovers rows_over(const LaneBlock& b, int64_t z, int64_t y) const {
     const PoolAxis &za = f_.axis[0], &ya = f_.axis[1];
     RowCovers rows;
     if (!b.has_windows) return rows;
@@ -247,7 +248,7 @@ class MaxLanes : LaneBlocks<T, LaneShape> {
     return rows;
   }
 
-  void emit_row(const Block& b, int64_t z, int64_t y, Room& room) const {
+  void emit_row(const LaneBlock& b, int64_t z, int64_t y, Room& room) const {
     const RowCovers rows = rows_over(b, z, y);
     const int64_t step = s_.plan.result.space[2], n = b.to[2] - b.from[2];
     T* const dst = result_ + b.task.x + z * s_.plan.result.space[0] + y * s_.plan.result.space[1] +
@@ -273,7 +274,7 @@ class MaxLanes : LaneBlocks<T, LaneShape> {
 
   /// Elements of a row that are the stride apart: all of them are the same taps of windows. `next`
   /// begins the row of x that the following windows need.
-  void emit_phase(const Block& b, const RowCovers& rows, int64_t phase, const Pixels<T>& row,
+  void emit_phase(const LaneBlock& b, const RowCovers& rows, int64_t phase, const Pixels<T>& row,
                   const T* next, const Room& room) const {
     const PoolAxis& x = f_.axis[2];
     LaneCovers<T> covers;
