@@ -34,7 +34,6 @@ from path_calls import (
     winners,
 )
 from path_cases import CASES, LARGE
-from path_lengths import PAIRED
 from tests.cpu.test_isa import IS_SANITIZED, LEVELS, needs, x86
 
 pytestmark = pytest.mark.core
@@ -99,7 +98,7 @@ test_paths.run_every_path()
 
 def small(case: Case) -> Call:
     """The call with fewer elements: for what is large by CUDML_STREAM_BYTES alone."""
-    few = {"pad/seams": (9, 16), "pad/streamed_lines": (300,), "mvn/paired_rows": (9, PAIRED)}
+    few = {"pad/seams": (9, 16), "pad/streamed_lines": (300,)}
     shapes = dict(case.meets.shapes)
     if case.path in few:
         shapes["x"] = few[case.path]
@@ -138,7 +137,7 @@ def test_every_path_runs_on_every_instruction_set(level: str) -> None:
     said = dict(reversed(line.split()) for line in done.stdout.splitlines())
     assert list(said) == [case.path for case in CASES]
     idle = {path for path, what in said.items() if what == "lacks"}
-    newer = {"pad/seams", "mvn/paired_rows", "pool/short_rows"}
+    newer = {"pad/seams", "pool/short_rows"}
     older = {"pool_grad/average_pairs", "pool/taps", "pool/fourths", "pool/short_planes"}
     older |= {"pool/lane_thirds", "pool/plane_thirds", "pool_grad/average_thirds"}
     older |= {"pool_grad/lp_thirds", "pool_grad/max_lane_pairs", "pool_grad/max_lane_rows"}

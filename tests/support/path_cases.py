@@ -25,7 +25,7 @@ from path_calls import (
     unpool,
     winners,
 )
-from path_lengths import LEAST, PAIRED
+from path_lengths import LEAST
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or"
 STRIPS = "rows have several windows whose columns lie together"
@@ -313,10 +313,6 @@ CASES = [
         "elements of a group stand apart, or packed pieces of at most 128, and of less than 16":
             mvn((5, 3, 16), (0, 2), affine=(1, 3, 1)),
         "elements are floats of at most 32 bits": mvn((17, 2), 0, dtype="float64"),
-    }),
-    Case("mvn/paired_rows", mvn((9, PAIRED), 1, affine=(1, PAIRED), dtype="float16"), {
-        "rows are 16-bit floats in whole lines":
-            mvn((9, PAIRED - 64), 1, affine=(1, PAIRED - 64), dtype="float16"),
     }),
     Case("mvn/rows", mvn((9, 2, 16), (1, 2), affine=(1, 2, 1)), {
         "a group is packed, or in pieces": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),

@@ -1,6 +1,8 @@
 // Tells processors apart that have one instruction set and want different loops.
 #include "cpu/isa/processor.h"
 
+#include <unistd.h>
+
 #include "cpu/simd/identity.h"
 
 namespace cudml::cpu {
@@ -13,11 +15,16 @@ bool is_zen4() {
   return family == 0x19 && has_model;
 }
 
-/// Of Zen 5's successors nothing is known.
-bool is_zen5() { return amd_model().family == 0x1a; }
+int64_t level1_bytes() {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  const int64_t found = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  if (found > 0) return found;
+#endif
+  return Processor().level1_bytes;
+}
 
 }  // namespace
 
-const Processor processor = {!is_zen4(), is_zen5() ? 65536 : 3072};
+const Processor processor = {!is_zen4(), level1_bytes()};
 
 }  // namespace cudml::cpu

@@ -10,10 +10,7 @@ struct Processor {
   /// runs by itself; told to as well, it takes 1.1 to 2 times as long (global pooling, maxima over
   /// a length, 3 x 3 windows on rows). Others gained 1.1 to 1.8.
   bool is_told_of_runs = true;
-  /// Elements of 16-bit rows from which on it pays to write one while the next is summed. Zen 5 has
-  /// enough on its way without: shorter ones took 1.1 to 1.3 times as long so. Others gained 1.2 to
-  /// 1.7.
-  int64_t least_paired = 3072;
+  int64_t level1_bytes = 32 << 10;  // of data, that a core has at the first level
 };
 
 /// Of the processor this runs on; found out when the library is loaded.

@@ -70,10 +70,6 @@ constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones
 constexpr int64_t kMostColumns = 4096, kFewColumns = 1024, kFewestWideBlocks = 16;
 constexpr int64_t kFarColumns = 16;   // of groups that are read one after the other
 constexpr int64_t kEvenBytes = 2048;  // of a row made of several
-/// Two rows in turns, one read and one written: rows a thread from which on this pays, rows of a
-/// task, elements from where it reads to what it fetches, to the first cache and the next.
-constexpr int64_t kLeastPairedRows = 4, kPairedTask = 4;
-constexpr int64_t kPairedNear = 1024, kPairedFar = 4096;
 constexpr int64_t kMostWidened = 1024, kWidenedRows = 8;  // elements, rows: the first cache's half
 }  // namespace mvn
 
@@ -141,7 +137,7 @@ constexpr int64_t kStreamedRowBytes =
 constexpr int64_t kShortRow = 32;         // elements: shorter stretches are packed, not done singly
 constexpr int64_t kConverted = 4096;      // elements whose scale and bias are converted at once
 constexpr int64_t kColumnsAtOnce = 1024;  // of a block: what belongs to each stays near
-/// The same of rows of a large result that follow each other: half of one is found late in memory.
+/// The same of rows of a large result that follow each other.
 constexpr int64_t kMostJoined = 2048;
 }  // namespace normalize
 

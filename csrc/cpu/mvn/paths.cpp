@@ -5,12 +5,9 @@
 #include "cpu/mvn/rows.h"
 #include "cpu/mvn/short_rows.h"
 #include "cpu/mvn/tiles.h"
-#include "cpu/simd/vector.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-bool has_line_vectors(const MvnPlan&, const Machine&) { return kHasLineVectors; }
 
 bool are_floats_narrow(const MvnPlan& plan, const Machine&) { return plan.dtype != Dtype::float64; }
 
@@ -21,12 +18,6 @@ bool has_tiles(const MvnPlan& plan, const Machine&) { return are_columns_tiled(p
 bool has_short_rows(const MvnPlan& plan, const Machine&) { return are_rows_short(plan); }
 bool has_packed_rows(const MvnPlan& plan, const Machine&) { return are_rows_packed(plan); }
 
-bool has_y_alone(const MvnPlan& plan, const Machine&) { return !plan.has_statistics(); }
-
-bool has_pairs(const MvnPlan& plan, const Machine& machine) {
-  return are_rows_paired(plan, machine.threads);
-}
-
 void tiles(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) mvn_tiles<T>(plan, a);
@@ -36,13 +27,6 @@ void tiles(const MvnPlan& plan, const Arrays& a) {
 void short_rows(const MvnPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) mvn_short<T>(plan, a);
-  });
-}
-
-void paired_rows(const MvnPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (kIsHalf<T>)
-      mvn_paired_rows<T>(plan, a.inputs[0], a.inputs[1], a.inputs[2], a.outputs[0]);
   });
 }
 
@@ -82,15 +66,6 @@ constexpr Path<MvnPlan> kPaths[] = {
        has_tiles}},
      tiles,
      {161, "40 GroupNorm+SiLU, 1x128x1024x1024, float16 L"}},
-    {"mvn/paired_rows",
-     {{"the processor has vectors that fill a line of memory", has_line_vectors},
-      kPacked,
-      {"no statistics are asked for", has_y_alone},
-      {"rows are 16-bit floats in whole lines, at least 3072 (65536 on Zen 5) and 4 rows a thread, "
-       "with a scale and a bias that they share and no activation",
-       has_pairs}},
-     paired_rows,
-     {1.25, "37 LayerNorm, wide, 16x65536, float16 C"}},
     {"mvn/rows", {kNarrow, kPacked}, rows, {4.64, "34 LayerNorm, 8192x16384, bfloat16 C"}},
     {"mvn/columns",
      {{"elements are float64", are_floats_wide},

@@ -20,13 +20,4 @@ bool are_rows_packed(const MvnPlan& plan);
 template <class T>
 void mvn_rows(const MvnPlan& plan, const Operands& operands);
 
-/// Whether they are long rows of 16-bit floats, several for each of so many threads, which share a
-/// scale and a bias of their own type and have no activation.
-bool are_rows_paired(const MvnPlan& plan, int threads);
-
-/// The same bits as mvn_rows(). T is Float16 or BFloat16.
-template <class T>
-void mvn_paired_rows(const MvnPlan& plan, const void* x, const void* scale, const void* bias,
-                     void* y);
-
 }  // namespace cudml::cpu::CUDML_ISA

@@ -7,6 +7,7 @@
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/walk.h"
 #include "cpu/simd/stream.h"
+#include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -52,7 +53,7 @@ class SharedRow {
     size_ = plan.group_size;
     stride_ = plan.reduced[0].*stride;
     const bool is_in_place = p.is_wide && stride_ == 1, are_many = plan.groups >= kManyGroups;
-    if (stride_ == 0 || (!is_in_place && size_ > (are_many ? kMostRoom : kMostRoom / 4))) return;
+    if (stride_ == 0 || (!is_in_place && size_ > most_converted(are_many))) return;
     const auto* const given = is_in_place ? static_cast<const float*>(p.data) : nullptr;
     const bool is_in_phase = head < 0 || bytes_to_line(given + head) == 0;
     if (is_in_place && (is_in_phase || !are_many || size_ > kMostMoved)) {
@@ -77,6 +78,13 @@ class SharedRow {
   }
 
  private:
+  /// Elements of a row that are converted before any group is worked on. For other threads' few
+  /// groups they would come from this one's cache, which takes longer than converting them.
+  static int64_t most_converted(bool are_many) {
+    if (are_many) return kMostRoom;
+    return num_threads() > 1 ? 0 : kMostRoom / 4;
+  }
+
   const Parameter<T>& p_;
   int64_t size_ = 0, stride_ = 0;
   std::unique_ptr<float[]> room_;
