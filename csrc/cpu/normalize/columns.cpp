@@ -2,6 +2,7 @@
 // computed once for many rows.
 #include "cpu/normalize/columns.h"
 
+#include "cpu/isa/processor.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/normalize/formulas.h"
 #include "cpu/normalize/given.h"
@@ -53,15 +54,15 @@ class Columns {
         width_(inner_.size),
         end_(rows_.size * inner_.size),
         has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64) {
-    const bool is_past = is_copy_streamed(plan.elements * int64_t(sizeof(T)));
-    is_joined_ =
-        period_ <= (is_past ? kMostJoined : kColumnsAtOnce) && follow_each_other(rows_, period_);
+    do_follow_ = follow_each_other(rows_, period_);
+    is_joined_ = do_follow_ && period_ <= most_joined(plan);
     if (is_joined_) join_rows();
     blocks_ = is_joined_ ? 1 : (width_ + kColumnsAtOnce - 1) / kColumnsAtOnce;
     turn_ =
         std::max<int64_t>(tuning::normalize::kColumnsTask / std::min(width_, kColumnsAtOnce), 1);
     turns_ = (rows_.size + turn_ - 1) / turn_;
-    is_streamed_ = is_given_streamed(plan, x_, y_, is_joined_);
+    is_streamed_ = is_given_streamed(plan, x_, y_, do_follow_);
+    phase_ = -head(y_) & (kConstantsOfLine - 1);
   }
 
   void run() const {
@@ -81,9 +82,13 @@ class Columns {
   static constexpr int64_t kLine = 64 / int64_t(sizeof(T));
   static constexpr int64_t kMostJoined =
       std::is_same_v<A, float> ? tuning::normalize::kMostJoined : kColumnsAtOnce;
-  static constexpr int64_t kRoom = kMostJoined + kLine;  // and what a line has beyond a block
+  static constexpr int64_t kConstantsOfLine = 64 / int64_t(sizeof(A));
+  /// And what a line has beyond a block, twice where that is the next row's begin, and before its
+  /// first vector.
+  static constexpr int64_t kRoom = kMostJoined + 2 * kLine + kConstantsOfLine;
 
-  /// What normalizing needs of some columns. Its rows begin at different places of a page.
+  /// What normalizing needs of some columns, from element phase_ on. Its rows begin at different
+  /// places of a page.
   struct Buffers {
     alignas(64) A pivot[kRoom], delta[kRoom], factor[kRoom], scale[kRoom], bias[kRoom];
     NormalizeOffsets at;  // of its first column
@@ -93,6 +98,14 @@ class Columns {
       return n == count && o.are_same(at, Plan::kMean, Plan::kTensors);
     }
   };
+
+  /// Columns of rows that follow each other and are joined. Of a large result they are more, since
+  /// a half of one is found late in memory, if what belongs to them leaves room in the first cache.
+  static int64_t most_joined(const Plan& plan) {
+    const bool has_room = 4 * kMostJoined * int64_t(sizeof(A)) < processor.level1_bytes;
+    const bool is_large = is_copy_streamed(plan.elements * int64_t(sizeof(T)));
+    return is_large && has_room ? kMostJoined : kColumnsAtOnce;
+  }
 
   /// Rows that follow each other are taken together, a few as one.
   void join_rows() {
@@ -107,7 +120,8 @@ class Columns {
         StridedWalk<Plan::kTensors>(plan_.axis, outer_rank_, block / blocks_).offsets();
     const int64_t column = block % blocks_ * kColumnsAtOnce;
     fill(at, column, b);
-    const GivenPositions<A> formula = {b.pivot, b.delta, b.factor, b.scale, b.bias};
+    const GivenPositions<A> formula = {b.pivot + phase_, b.delta + phase_, b.factor + phase_,
+                                       b.scale + phase_, b.bias + phase_};
     for (int64_t r = first; r < std::min(first + turn_, rows_.size); ++r) {
       const T* const x = x_ + at[Plan::kX] + r * rows_.stride[Plan::kX] + column;
       T* const y = y_ + at[Plan::kY] + r * rows_.stride[Plan::kY] + column;
@@ -115,11 +129,12 @@ class Columns {
     }
   }
 
-  /// A block's columns of row r, from the first line of y in them to the first one behind them.
+  /// A block's columns of row r, from the first line of y in them to the first one behind them:
+  /// where rows follow each other, one that the next row begins in.
   void write_row_of(T* y, const T* x, int64_t r, int64_t column, const GivenPositions<A>& f) const {
-    const int64_t whole = is_joined_ ? end_ - r * width_ : width_ - column;
-    const int64_t width = is_joined_ ? width_ : kColumnsAtOnce;
-    const bool is_first = is_joined_ ? r == 0 : column == 0;
+    const int64_t whole = (do_follow_ ? end_ - r * width_ : width_) - column;
+    const int64_t width = is_joined_ ? width_ : std::min(kColumnsAtOnce, width_ - column);
+    const bool is_first = column == 0 && (r == 0 || !do_follow_);
     const int64_t begin = is_first ? 0 : std::min(whole, head(y)),
                   end = whole <= width ? whole : std::min(whole, width + head(y + width));
     const GivenPositions<A> from = {f.pivot + begin, f.delta + begin, f.factor + begin,
@@ -144,11 +159,21 @@ class Columns {
     if (b.are_of(at, n)) return;
     b.at = at;
     b.count = n;
-    given_.fill(at, inner_, n, b.pivot, b.delta, b.factor);
-    fill_parameter(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], n, b.scale);
-    fill_parameter(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], n, b.bias);
-    for (A* row : {b.pivot, b.delta, b.factor, b.scale, b.bias})
-      for (int64_t i = n; is_joined_ && i < width_ + kLine; ++i) row[i] = row[i - n];
+    fill_part(at, n, phase_, b);
+    if (!is_joined_) {
+      at.add(inner_, -column);
+      if (do_follow_ && column + n == period_) fill_part(at, kLine, phase_ + n, b);
+      return;
+    }
+    for (A* const of : {b.pivot, b.delta, b.factor, b.scale, b.bias})
+      for (A* row = of + phase_ + n; row < of + phase_ + width_ + kLine; ++row) *row = row[-n];
+  }
+
+  /// n columns, in the buffers from element i on.
+  void fill_part(const NormalizeOffsets& at, int64_t n, int64_t i, Buffers& b) const {
+    given_.fill(at, inner_, n, b.pivot + i, b.delta + i, b.factor + i);
+    fill_parameter(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], n, b.scale + i);
+    fill_parameter(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], n, b.bias + i);
   }
 
   static void fill_parameter(const Parameter<T>& p, int64_t offset, int64_t stride, int64_t n,
@@ -171,8 +196,9 @@ class Columns {
   int outer_rank_;
   int64_t period_, width_;  // columns after which statistics repeat; of a row
   int64_t end_;             // elements of all rows
-  bool has_delta_, is_joined_, is_streamed_;
+  bool has_delta_, do_follow_, is_joined_, is_streamed_;
   int64_t blocks_, turn_, turns_;  // of columns; rows of a task; tasks of a block
+  int64_t phase_;  // of the constants, whose vectors are to be loaded as whole lines
 };
 
 }  // namespace

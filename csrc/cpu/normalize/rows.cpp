@@ -57,10 +57,9 @@ class Rows {
         turns_((block_ + turn_ - 1) / turn_),
         is_uniform_(inner_.stride[Plan::kScale] == 0 && inner_.stride[Plan::kBias] == 0),
         has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64),
-        is_streamed_(is_given_streamed(plan, x_, y_, false)),
-        do_follow_(is_uniform_ && !is_streamed_ && parts_ == 1 && x_ != y_ &&
-                   rows_.stride[Plan::kX] == inner_.size && rows_.stride[Plan::kY] == inner_.size) {
-  }
+        do_follow_(is_uniform_ && parts_ == 1 && rows_.stride[Plan::kX] == inner_.size &&
+                   rows_.stride[Plan::kY] == inner_.size),
+        is_streamed_(is_given_streamed(plan, x_, y_, do_follow_)) {}
 
   void run() const {
     const int64_t outer = plan_.elements / (rows_.size * inner_.size);
@@ -118,12 +117,11 @@ class Rows {
   template <class Formula>
   void write_uniform(NormalizeOffsets at, int64_t n, int64_t begin, int64_t end,
                      const RowConstants& constants) const {
-    int64_t r = begin;
-    if (do_follow_ && r < end)
-      r += write_following<Formula>(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n,
-                                    end - r, constants.from(r));
-    at.add(rows_, r - begin);
-    for (; r < end; ++r, at.add(rows_, 1)) write(at, n, constants.of<Formula>(r));
+    if (do_follow_ &&
+        write_following<Formula>(plan_.activation, y_ + at[Plan::kY], x_ + at[Plan::kX], n,
+                                 end - begin, constants.from(begin), is_streamed_))
+      return;
+    for (int64_t r = begin; r < end; ++r, at.add(rows_, 1)) write(at, n, constants.of<Formula>(r));
   }
 
   void write_affine(NormalizeOffsets at, int64_t n, GivenAffine formula, Buffers& b) const {
@@ -165,7 +163,9 @@ class Rows {
   int64_t parts_;         // of a row
   int64_t block_;         // rows whose statistics are there at once
   int64_t turn_, turns_;  // of a block: rows of a task, tasks
-  bool is_uniform_, has_delta_, is_streamed_, do_follow_;
+  bool is_uniform_, has_delta_;
+  bool do_follow_;  // rows each other, and each is one part
+  bool is_streamed_;
 };
 
 }  // namespace
