@@ -110,27 +110,33 @@ class LanePool : ValuePool<Op, Finish> {
     const RowList<T> list(x + task.x, box, f, taps);
     if (taps <= kRowsAtOnce || row < kLongRunBytes || !fetches_)
       return join_rows(op, list.at, taps, 0, task.n, end, line);
-    join_long_rows(list.at, taps, task.n, line);
+    if (processor.is_told_of_runs)
+      join_long_rows(AheadOf<Op>(op, tuning::pool::kRunAheadBytes), list.at, taps, task.n, line);
+    else
+      join_long_rows(op, list.at, taps, task.n, line);
   }
 
-  void join_long_rows(const T* const* rows, int64_t count, int64_t n, V* line) const {
+  /// Row by row, each with the line that stays in the first cache.
+  template <class Load>
+  void join_long_rows(const Load& op, const T* const* rows, int64_t count, int64_t n,
+                      V* line) const {
     const Room<Line<V>> room;
-    const AheadOf<Op> ahead(op, tuning::pool::kRunAheadBytes);
     for (int64_t r = 0; r < count; ++r) {
       // What is joined in any order needs no room for groups.
       const int64_t place = Op::kRepeats ? r : r % kRowsAtOnce;
       V* const group = Op::kRepeats || r < kRowsAtOnce ? line : room->at;
       if (group != line && (place == kRowsAtOnce - 1 || r == count - 1))
-        end_group(ahead, rows[r], n, place > 0 ? group : nullptr, line);
+        end_group(op, rows[r], n, place > 0 ? group : nullptr, line);
       else if (place == 0)
-        join_group<1, false>(ahead, rows + r, 1, 0, n, end, group);
+        join_group<1, false>(op, rows + r, 1, 0, n, end, group);
       else
-        join_group<1, true>(ahead, rows + r, 1, 0, n, end, group);
+        join_group<1, true>(op, rows + r, 1, 0, n, end, group);
     }
   }
 
   /// Joins the line with what a row ends: a group, if there are rows before it.
-  void end_group(const AheadOf<Op>& op, const T* row, int64_t n, const V* group, V* line) const {
+  template <class Load>
+  void end_group(const Load& op, const T* row, int64_t n, const V* group, V* line) const {
     for (int64_t i = 0; i < n; i += kLanes<V>) {
       auto v = load_part(op, row + i, n - i, end);
       if (group) v = Op::join(load_vector<Vector<V>>(group + i), v);
