@@ -61,7 +61,10 @@ class Columns {
     turn_ =
         std::max<int64_t>(tuning::normalize::kColumnsTask / std::min(width_, kColumnsAtOnce), 1);
     turns_ = (rows_.size + turn_ - 1) / turn_;
-    is_streamed_ = is_given_streamed(plan, x_, y_, do_follow_);
+    // Pieces of rows are not foreseen: their lines would be read as they are written.
+    const int64_t bytes = plan.elements * int64_t(sizeof(T));
+    is_streamed_ = (is_joined_ ? is_copy_streamed(bytes) : is_norm_streamed(bytes)) &&
+                   is_given_streamed(plan, x_, y_, do_follow_);
     phase_ = -head(y_) & (kConstantsOfLine - 1);
   }
 

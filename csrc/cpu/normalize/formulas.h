@@ -91,14 +91,14 @@ struct GivenNearPositions {
   }
 };
 
-/// Whether y is written past the caches. `follow`: rows begin where others end and are not told
-/// apart. Lines that rows fill in part are read first, which only long ones make up for.
+/// Whether a result that is large is written past the caches. `follow`: rows begin where others end
+/// and are not told apart. Lines that rows fill in part are read first, which only long ones make
+/// up for.
 template <class T>
 bool is_given_streamed(const NormalizePlan& plan, const T* x, const T* y, bool follow) {
   const int64_t row_bytes = plan.axis[plan.rank - 1].size * int64_t(sizeof(T));
   const bool are_lines = row_bytes % 64 == 0 && bytes_to_line(y) == 0;
-  return x != y && is_copy_streamed(plan.elements * int64_t(sizeof(T))) &&
-         (follow || are_lines || row_bytes >= tuning::normalize::kStreamedRowBytes);
+  return x != y && (follow || are_lines || row_bytes >= tuning::normalize::kStreamedRowBytes);
 }
 
 /// y[i] = f(formula(x[i])) for i in [0, n). y may be x.

@@ -59,7 +59,8 @@ class Rows {
         has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64),
         do_follow_(is_uniform_ && parts_ == 1 && rows_.stride[Plan::kX] == inner_.size &&
                    rows_.stride[Plan::kY] == inner_.size),
-        is_streamed_(is_given_streamed(plan, x_, y_, do_follow_)) {}
+        is_streamed_(is_copy_streamed(plan.elements * int64_t(sizeof(T))) &&
+                     is_given_streamed(plan, x_, y_, do_follow_)) {}
 
   void run() const {
     const int64_t outer = plan_.elements / (rows_.size * inner_.size);
