@@ -128,7 +128,7 @@ class RowStates {
 
  private:
   /// is_kept() of joined.h.
-  static auto are_kept(HalfFloats product, Vector<int64_t> are_zero) {
+  static Vector<int64_t> are_kept(HalfFloats product, Vector<int64_t> are_zero) {
     const Doubles v = as_doubles(product), size = v < 0 ? -v : v;
     constexpr double kLeast = std::numeric_limits<float>::min();
     return ((size >= kLeast) | are_zero) & (size <= kMost32);
