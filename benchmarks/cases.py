@@ -53,9 +53,9 @@ _GN = {"groups": 32, "activation": "swish"}
 POOLING = (
     Case(1, "max 3x3/2", MAX, ((1, *_STEM[1:]), _STEM, (256, *_STEM[1:])), "hf", "CL",
          "ResNet-50 stem", _pool(3, 2, 1)),
-    Case(2, "max+int64 3x3/2", MAX, (_STEM,), "hf", "C",
+    Case(2, "max+int64 3x3/2", MAX, (_STEM,), "hf", "CL",
          "ResNet-50 training", _pool(3, 2, 1, index="int64")),
-    Case(2, "max+uint32 3x3/2", MAX, (_STEM,), "hf", "C",
+    Case(2, "max+uint32 3x3/2", MAX, (_STEM,), "hf", "CL",
          "ResNet-50 training", _pool(3, 2, 1, index="uint32")),
     Case(3, "max 2x2/2", MAX, ((32, 64, 224, 224),), "hf", "CL", "VGG-16 block 1", _pool(2, 2)),
     Case(4, "max+int64 2x2/2", MAX, ((16, 64, 256, 256),), "f", "C",

@@ -20,6 +20,7 @@ from cases import (
     NORMALIZE,
     PAD,
     PAD_GRAD,
+    UNPOOL,
     Case,
 )
 
@@ -49,6 +50,15 @@ def _pooling() -> list[tuple[str, str, dict[str, Any]]]:
         ("L2 grad 2x2/2", LP_GRAD, halves),
         ("average global", AVERAGE, plane),
     ]
+
+
+def _winners() -> list[tuple[str, str, dict[str, Any]]]:
+    found = []
+    for size, step, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
+        geometry = {"window": size, "strides": step, "pad": pad, "index": "int64"}
+        found.append((f"max+int64 {size}x{size}/{step}", MAX, geometry))
+    halves = {"window": 2, "strides": 2, "pad": 0, "positions": "int64"}
+    return [*found, ("unpool+int64 2x2/2", UNPOOL, halves)]
 
 
 def _padding() -> list[tuple[str, str, dict[str, Any]]]:
@@ -83,4 +93,8 @@ def usual() -> tuple[Case, ...]:
         Case(0, what, op, _IMAGES, _TYPES, "CL", _SOURCE, args)
         for what, op, args in (*_pooling(), *_padding())
     ]
-    return tuple(replace(one, number=i) for i, one in enumerate((*planes, *_normalization()), 101))
+    winners = [
+        Case(0, what, op, _IMAGES, _TYPES, "CL", _SOURCE, args) for what, op, args in _winners()
+    ]
+    calls = (*planes, *_normalization(), *winners)
+    return tuple(replace(one, number=i) for i, one in enumerate(calls, 101))

@@ -65,7 +65,7 @@ def test_the_grid_of_usual_calls() -> None:
     assert min(p.case.number for p in grid) == 101
     assert {p.dtype for p in grid} == {"float16", "bfloat16", "float32", "float64"}
     single = {p.family for p in FULL if not p.case.step}
-    assert {p.family for p in grid} == single - {problems.FAMILIES[cases.UNPOOL]}
+    assert {p.family for p in grid} == single
     assert [p.name for p in problems.problems(cases=usual.usual(), only="101*float64 L")] == [
         p.name for p in grid if p.case.number == 101 and p.dtype == "float64" and p.layout == "L"
     ]

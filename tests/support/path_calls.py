@@ -63,6 +63,7 @@ class Case:
 
 
 LAST = (0, 2, 3, 1)  # channels last
+REVERSED = (3, 2, 1, 0)
 
 
 def within_planes(shape: tuple[int, ...], sizes: tuple[int, ...]) -> np.ndarray:

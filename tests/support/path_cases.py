@@ -7,6 +7,7 @@ import types
 
 from path_calls import (
     LAST,
+    REVERSED,
     Call,
     Case,
     average_grad,
@@ -23,22 +24,18 @@ from path_calls import (
     same,
     statistics,
     unpool,
-    winners,
 )
 from path_lengths import LEAST
+from winner_path_cases import SIDE_BY_SIDE, STRIPS, WINNERS
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or"
-STRIPS = "rows have several windows whose columns lie together"
 USUAL = "maxima or averages of 8 or 16 bits or of float32"
 WORDS_MAX = "maxima of 16 bits or of float32"
 PACKED = "windows advance by one over planes without gaps, as long as their outputs"
 PLANES = "each plane is one packed row that one window covers"
-PAIRS = "windows are two or three packed columns"
-SIDE_BY_SIDE = "8 planes or more lie side by side"
 FEW_TAPS = "windows have few taps, at most 8 apart"
 SUMS = "no element has more windows than one sum may join"
 NEAR = "rows have several windows, at most 8 apart and 65 long"
-REVERSED = (3, 2, 1, 0)
 ALONG = "statistics differ along packed rows of 16 or more elements, or that follow each other"
 LARGE = "the result is packed and larger than what the caches keep"
 LINES = "lines are packed, of 8 bytes to 64 KB"
@@ -136,28 +133,7 @@ CASES = [
     Case("pool/side_by_side", pool((2, 8, 5, 6), (5, 6), order=LAST), {
         SIDE_BY_SIDE: pool((2, 7, 5, 6), (5, 6), order=LAST)}),
     Case("pool/plain", pool((2, 7, 5, 6), (5, 6), order=LAST)),
-    Case("winners/plain_pairs", winners((2, 3, 6, 8), (3, 2), 2), {
-        "elements are floats of at most 32 bits": winners((2, 3, 6, 8), (3, 2), 2, dtype="float64"),
-        STRIPS: winners((2, 3, 6, 3), (3, 2), 2),
-        PAIRS: winners((2, 3, 6, 8), (3, 2), (2, 3)),
-        "windows have at most three rows": winners((2, 3, 6, 8), (4, 2), 2),
-        "windows have at most three rows, of one plane": winners((2, 3, 6, 6, 8), (2, 2, 2), 2),
-        "windows have at most three rows, of one plane, and positions in them fit":
-            winners((1, 1, 50, 1000), (2, 2), 2, dilations=(20, 1), dtype="float16"),
-    }),
-    Case("winners/pairs", winners((2, 3, 8, 8), (4, 2), 2), {
-        "elements are floats of at most 32 bits": winners((2, 3, 8, 8), (4, 2), 2, dtype="int16"),
-        STRIPS: winners((2, 3, 8, 3), (4, 2), 2),
-        PAIRS: winners((2, 3, 8, 8), (4, 2), (2, 1)),
-        PAIRS + ", two apart, that are real": winners((2, 3, 8, 7), (4, 2), 2, end_padding=(0, 1)),
-        PAIRS + ", two apart, that are real but for one before the first, of at most 16 rows":
-            winners((2, 3, 19, 8), (17, 2), 2),
-    }),
-    Case("winners/strips", winners((2, 3, 4, 6), (3, 5), 1), {
-        STRIPS: winners((2, 3, 4, 6), (3, 6), 1)}),
-    Case("winners/side_by_side", winners((2, 8, 5, 6), (5, 6), order=LAST), {
-        SIDE_BY_SIDE: winners((2, 7, 5, 6), (5, 6), order=LAST)}),
-    Case("winners/plain", winners((2, 7, 5, 6), (5, 6), order=LAST)),
+    *WINNERS,
     Case("pool_grad/turned", max_grad((2, 4, 28, 32), 2, 2), {
         "8 planes or more are packed": max_grad((1, 8, 28, 32), 2, 2, order=REVERSED),
         "8 planes or more": max_grad((1, 7, 28, 32), 2, 2),

@@ -121,6 +121,12 @@ namespace winners {
 constexpr int64_t kMostFoldedRows =
     16;                                // of taps: what is known of them stays in registers or near
 constexpr int64_t kLanesAtOnce = 512;  // planes side by side: keys, places and winners of each
+/// Taps one after the other, for vectors of planes: at most so many, and above how many strips take
+/// less where they fit, of 16-bit floats and of others; results that go past the caches together.
+constexpr int64_t kMostLaneTaps = 64, kFewHalfTaps = 32, kFewLaneTaps = 12, kLaneRoom = 512;
+/// Elements of the longest rows of pairs of columns that are turned, of floats and of 16-bit ones;
+/// where windows have a third column, longer ones.
+constexpr int64_t kShortPairs = 12, kShortHalfPairs = 20, kShortThird = 4;
 }  // namespace winners
 
 /// Normalization by statistics that are given (normalize/).

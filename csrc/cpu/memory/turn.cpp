@@ -46,8 +46,9 @@ void turn_out(const Planes<E>& planes, int64_t lanes, const E* from) {
       for (int64_t r = 0; r < k; ++r)
         rows[r] = load_vector<SquareRow<E>>(from + (i + r) * lanes + lane);
       turn<E>(rows);
+      // The last plane is the last to be written where lanes behind it stand for it, too.
 #pragma GCC unroll 16
-      for (int64_t r = 0; r < k; ++r) store_vector(to[r] + i, rows[r]);
+      for (int64_t r = k - 1; r >= 0; --r) store_vector(to[r] + i, rows[r]);
     }
   }
 }

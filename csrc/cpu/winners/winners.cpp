@@ -2,6 +2,7 @@
 // visiting order.
 #include "cpu/winners/winners.h"
 
+#include "cpu/winners/lane_taps.h"
 #include "cpu/winners/plain.h"
 #include "cpu/winners/plain_pairs.h"
 #include "cpu/winners/shape.h"
@@ -37,6 +38,30 @@ void run_strips(const WinnerPool<T>& w) {
   }
 }
 
+/// The lanes of planes side by side: of 16-bit floats as bits, which their values are, too.
+template <class T>
+auto neighbours_of() {
+  if constexpr (kIsHalf<T>)
+    return HalfLanes{std::is_same_v<T, Float16> ? int16_t{0x7c00} : int16_t{0x7f80}};
+  else
+    return lanes_of<T>();
+}
+
+template <class T>
+void run_lane_taps(const WinnerPool<T>& w) {
+  if constexpr (kHasWideVectors || kIsHalf<T>) {
+    const auto op = neighbours_of<T>();
+    using Op = std::remove_const_t<decltype(op)>;
+    using E = typename Op::Element;
+    const E* x = reinterpret_cast<const E*>(w.x);
+    E* y = reinterpret_cast<E*>(w.y);
+    if (w.plan.index_dtype == Dtype::uint32)
+      LaneTapWinners<Op, uint32_t>(w.plan, op, x, y, w.indices).run();
+    else
+      LaneTapWinners<Op, int64_t>(w.plan, op, x, y, w.indices).run();
+  }
+}
+
 }  // namespace
 
 void max_winners(const PoolPlan& plan, WinnerPath path, const void* x, void* y, void* indices) {
@@ -47,6 +72,7 @@ void max_winners(const PoolPlan& plan, WinnerPath path, const void* x, void* y, 
     switch (path) {
       case WinnerPath::plain_pairs: return run_strips<PlainPairWinners, kIsPlain>(base);
       case WinnerPath::pairs: return run_strips<PairWinners, kIsFolded>(base);
+      case WinnerPath::lane_taps: return run_lane_taps(base);
       case WinnerPath::strips: return run_strips<LineWinners>(base);
       case WinnerPath::side_by_side: return run_windows(LaneWinners<T>(base), plan);
       default: return run_windows(WindowWinners<T>(base), plan);
