@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Any
 
 import torch
@@ -96,12 +97,29 @@ class Recorder:
         self.results: list[Any] = []
         for name in self.NAMES:
             monkeypatch.setattr(canonical, name, self._kept(name, getattr(canonical, name)))
+        own = sys.modules["cudml.torch.functional._normalization"]
+        viewed = self._of_views(own.normalization_of_views)
+        monkeypatch.setattr(own, "normalization_of_views", viewed)
 
     def _kept(self, name: str, function: Any) -> Any:
         def recorded(*args: Any, **kwargs: Any) -> Any:
             self.calls.append((name, args, kwargs))
             self.results.append(function(*args, **kwargs))
             return self.results[-1]
+
+        return recorded
+
+    def _of_views(self, function: Any) -> Any:
+        """What normalizes views of its arguments: kept as the call on the views."""
+
+        def recorded(x: Any, scale: Any, bias: Any, views: Any, **kwargs: Any) -> Any:
+            sizes, of_parameters = views.x or x.shape, views.parameters
+            given = [t if t is None else t.view(of_parameters) for t in (scale, bias)]
+            own = {k: v for k, v in kwargs.items() if k != "statistics"}
+            self.calls.append(("mean_variance_normalization", (x.view(sizes), *given), own))
+            y = function(x, scale, bias, views, **kwargs)
+            self.results.append(y.reshape(sizes))
+            return y
 
         return recorded
 

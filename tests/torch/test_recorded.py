@@ -198,3 +198,95 @@ def test_statistics_that_come_along_have_no_gradient(which: int, with_result: bo
     with refused(RuntimeError, words):
         (results[which].sum() + (results[0].sum() if with_result else 0)).backward()
     assert x.grad is None
+
+
+def of_torchs_functions() -> dict[str, tuple[Any, Any]]:
+    """Functions of views, and the same by the canonical one and views that autograd records."""
+    mvn = ct.mean_variance_normalization
+    f = ct.functional
+
+    def groups(x: Any, w: Any, b: Any) -> Any:
+        sizes, view = (2, 3, 2, 4, 5), (1, 3, 2, 1, 1)
+        y = mvn(x.view(sizes), w.view(view), b.view(view), axes=(2, 3, 4), activation="swish")
+        return y.reshape(x.shape)
+
+    def batch(x: Any, w: Any, b: Any) -> Any:
+        return mvn(x, w.view(1, 6, 1, 1), b.view(1, 6, 1, 1), axes=(0, 2, 3))
+
+    return {
+        "layer": (
+            lambda x, w, b: f.layer_norm(x.transpose(1, 3), (6,), w, b),
+            lambda x, w, b: mvn(x.transpose(1, 3), w.view(1, 1, 1, 6), b.view(1, 1, 1, 6), axes=3),
+        ),
+        "group": (lambda x, w, b: f.group_norm(x, 3, w, b, activation="silu"), groups),
+        "batch": (lambda x, w, b: f.batch_norm(x, None, None, w, b, training=True), batch),
+        "running": (
+            lambda x, w, b: f.batch_norm(x, torch.zeros(6), torch.ones(6), w, b, training=True),
+            batch,
+        ),
+    }
+
+
+def leaves(order: Any = torch.contiguous_format) -> list[Any]:
+    x = torch.randn(2, 6, 4, 5, generator=torch.Generator().manual_seed(3))
+    weights = (torch.linspace(-1, 2, 6), torch.linspace(3, 1, 6))
+    return [t.requires_grad_() for t in (x.to(memory_format=order), *weights)]
+
+
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("name", of_torchs_functions())
+def test_views_on_the_way_change_no_bit(name: str, order: Any) -> None:
+    """Of results and gradients, in the same memory; one node stands for the function."""
+    found = []
+    for function in of_torchs_functions()[name]:
+        tensors = leaves(order)
+        y = function(*tensors)
+        grad = torch.linspace(-2, 1, y.numel()).view(y.shape)
+        found.append((y, *torch.autograd.grad(y, tensors, grad)))
+    assert all(ts.equal(own, through) for own, through in zip(*found, strict=True))
+    assert [t.stride() for t in found[0]] == [t.stride() for t in found[1]]
+    assert node(found[0][0]) == f"{DIRECT}mean_variance_normalizationBackward"
+
+
+@pytest.mark.parametrize("name", of_torchs_functions())
+def test_gradients_of_any_form_go_back_through_views(name: str) -> None:
+    """Expanded ones, ones that are marked as negated, a batch of them, and of one tensor alone."""
+    function, _ = of_torchs_functions()[name]
+    tensors = leaves()
+    y = function(*tensors)
+
+    def back(grad: Any, to: Any = tensors, **more: Any) -> Any:
+        return torch.autograd.grad(y, to, grad, retain_graph=True, **more)
+
+    ones, g = torch.ones(y.shape), torch.randn(y.shape)
+    for expanded, written in zip(back(torch.ones(()).expand(y.shape)), back(ones), strict=True):
+        torch.testing.assert_close(expanded, written)
+    assert all(map(ts.equal, back(torch._neg_view(-g)), back(g)))
+    both = back(torch.stack((ones, g)), is_grads_batched=True)
+    for i, grad in enumerate((ones, g)):
+        for many, one in zip(both, back(grad), strict=True):
+            torch.testing.assert_close(many[i], one)
+    for i, tensor in enumerate(tensors):
+        assert ts.equal(back(g, [tensor])[0], back(g)[i])
+
+
+@pytest.mark.parametrize("name", of_torchs_functions())
+def test_what_has_changed_or_goes_back_twice_is_refused_behind_views(name: str) -> None:
+    """A saved tensor that was written to since, and a gradient of the gradient, of whichever
+    tensor: PyTorch's errors, none of which may be lost on the way past it."""
+    function, _ = of_torchs_functions()[name]
+    for i in range(2):  # of the bias no slope depends
+        tensors = leaves()
+        y = function(*tensors)
+        with torch.no_grad():
+            tensors[i].mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+    for i in range(3):
+        tensors = [t if k == i else t.detach() for k, t in enumerate(leaves())]
+        y = function(*tensors)
+        (once,) = torch.autograd.grad(y, tensors[i], torch.ones(y.shape), create_graph=True)
+        assert once.requires_grad or (i == 2 and name != "group")  # where no slope depends on it
+        if once.requires_grad:
+            with pytest.raises(RuntimeError, match="differentiable once only"):
+                once.sum().backward()

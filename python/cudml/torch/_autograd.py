@@ -92,7 +92,7 @@ def _padding_grad(ctx: Any, tangent: Tensor) -> Any:
     return (call("padding", tangent, *ctx.pads, 0), *_NONE * 4)
 
 
-def _save_normalization(ctx: Any, inputs: Any, output: Tensor) -> None:
+def save_normalization(ctx: Any, inputs: Any, output: Tensor | None = None) -> None:
     """Of a bias whose values no slope needs, shape and type alone are kept."""
     x, scale, bias, *rest = inputs
     has_value = bias is None or needs_value(rest[4])
@@ -101,20 +101,20 @@ def _save_normalization(ctx: Any, inputs: Any, output: Tensor) -> None:
     ctx.rest = rest
 
 
-def _placeholder(grad: Tensor, bias: tuple[Any, torch.dtype] | None) -> Tensor | None:
+def placeholder(grad: Tensor, bias: tuple[Any, torch.dtype] | None) -> Tensor | None:
     return None if bias is None else grad.new_empty(bias[0], dtype=bias[1])
 
 
-def _given(grads: Sequence[Tensor], mask: Sequence[bool]) -> list[Tensor | None]:
+def given(grads: Sequence[Tensor], mask: Sequence[bool]) -> list[Tensor | None]:
     return [grad if wanted else None for grad, wanted in zip(grads, mask, strict=True)]
 
 
 def _normalization(ctx: Any, grad: Tensor) -> Any:
     x, scale, bias = ctx.saved_tensors
     mask = list(ctx.needs_input_grad[:3])
-    bias = _placeholder(grad, ctx.bias) if bias is None else bias
+    bias = placeholder(grad, ctx.bias) if bias is None else bias
     name = "mean_variance_normalization_grad"
-    return (*_given(call(name, x, grad, scale, bias, *ctx.rest, mask), mask), *_NONE * 6)
+    return (*given(call(name, x, grad, scale, bias, *ctx.rest, mask), mask), *_NONE * 6)
 
 
 def _save_normalize(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -134,7 +134,7 @@ def _normalize(ctx: Any, grad: Tensor) -> Any:
     mask = [needed[0], needed[3], needed[4]]
     sums = (None, None, None)
     grads = call("normalize_grad", x, grad, mean, variance, scale, bias, *sums, *ctx.rest, mask)
-    dx, dscale, dbias = _given(grads, mask)
+    dx, dscale, dbias = given(grads, mask)
     return (dx, None, None, dscale, dbias, None, None, None)
 
 
@@ -181,7 +181,7 @@ _FORMULAS: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
     "lp_pooling": (_lp_pooling, _save_lp_pooling),
     "padding": (_padding, _save_padding),
     "padding_grad": (_padding_grad, _save_padding_grad),
-    "mean_variance_normalization": (_normalization, _save_normalization),
+    "mean_variance_normalization": (_normalization, save_normalization),
     "normalize": (_normalize, _save_normalize),
     "max_unpooling": (_max_unpooling, _save_max_unpooling),
     "normalization_statistics": (_no_gradient_of_statistics, _saves_nothing),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from cudml.torch._kernels import KERNELS, detached
-from cudml.torch._schemas import SCHEMAS
+from cudml.torch._schemas import SCHEMAS, TENSORS
 
 _Parameter = torch.nn.Parameter
 _EXACT = (Tensor, _Parameter)  # a subclass may mean something else by a call
@@ -21,11 +21,12 @@ _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _trace: Callable[[], Any] = torch._C._get_tracing_state
 _excluded: Callable[[Any], bool] = torch._C._dispatch_tls_is_dispatch_key_excluded
 # What `is_grads_batched` goes back with: a Tensor by its type, without memory of its own.
-_is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
+is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
 _FRONT = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
 _levels = vars(forward_ad)
 _operators: dict[str, Any] = {}
-recorded: dict[str, Callable[..., Any]] = {}  # calls of which autograd keeps a gradient
+# Calls of which autograd keeps a gradient: of the tensors, and all that is behind them.
+recorded: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {}
 transformed: dict[str, Callable[..., Any]] = {}  # calls inside of a transformation of torch.func
 
 
@@ -46,6 +47,11 @@ def _has_level() -> bool:
     return _levels.get("_current_level", 0) >= 0
 
 
+def any_requires_grad(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether one of them does."""
+    return any(t is not None and t.requires_grad for t in tensors)
+
+
 def is_traced() -> bool:
     """Whether what runs becomes part of a program, or something else watches every operator."""
     return torch.compiler.is_compiling() or bool(_modes()) or _trace() is not None
@@ -64,9 +70,14 @@ def is_plain(*tensors: Any) -> bool:
             if t is None:
                 continue
             return False
-        if not (t.is_cpu or t.is_cuda) or t.is_neg():
+        if not (t.is_cpu or t.is_cuda) or t.is_neg() or is_batched(t):
             return False
     return not _has_level()
+
+
+def is_recorded(*tensors: Any) -> bool:
+    """Whether autograd keeps a gradient of a call on these, and nothing else watches."""
+    return _is_grad_enabled() and is_plain(*tensors) and any_requires_grad(tensors)
 
 
 def is_own(*tensors: Any) -> bool:
@@ -89,11 +100,14 @@ def is_own(*tensors: Any) -> bool:
 
 def call(name: str, *arguments: Any) -> Any:
     """The result of an operator."""
-    tensors = [a for a in arguments if isinstance(a, Tensor)]
-    if is_plain(*tensors) and not any(map(_is_batched, tensors)):
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-            return recorded[name](*arguments)
-        return KERNELS[name](*detached(arguments))
+    count = TENSORS[name]
+    tensors, rest = arguments[:count], arguments[count:]
+    if is_plain(*tensors):
+        if not any_requires_grad(tensors):
+            return KERNELS[name](*arguments)
+        if _is_grad_enabled():
+            return recorded[name](tensors, rest)
+        return KERNELS[name](*detached(tensors), *rest)
     if not torch.compiler.is_compiling():
         if _is_transformed() and not _excluded(_FRONT):  # it is, within an operator's own rule
             return transformed[name](*arguments)
@@ -107,8 +121,13 @@ def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
 
     The names in `optional` may be None.
     """
-    device = None
     may_be_dual = not torch.compiler.is_compiling() and _has_level()
+    if not may_be_dual and all(
+        t.is_cpu if type(t) in _EXACT else t is None and name in optional
+        for name, t in tensors.items()
+    ):
+        return
+    device = None
     for name, t in tensors.items():
         if t is None and name in optional:
             continue

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 import cudml
+from cudml._typing import GradientName
 from cudml.torch._activations import decode
 from cudml.torch._results import RESULTS, Ints, Triple, keep_order, keeps_order, masked, row_major
 from cudml.torch._schemas import library
 
-_OUTPUTS = ("x", "scale", "bias")
+OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
 
 
 def _out(like: Tensor, name: str, *arguments: Any) -> Any:
@@ -123,7 +124,7 @@ def _chosen(tensors: tuple[Any, Any, Any], mask: Sequence[bool]) -> dict[str, An
     if not keep_order(*tensors):
         made = masked(tensors, mask, tensors[0])
         out = tuple(t if w else None for t, w in zip(made, wanted, strict=True))
-    return {"outputs": [name for name, w in zip(_OUTPUTS, wanted, strict=True) if w], "out": out}
+    return {"outputs": [name for name, w in zip(OUTPUTS, wanted, strict=True) if w], "out": out}
 
 
 def _every(gradients: Sequence[Tensor | None], like: Tensor) -> Triple:
@@ -266,9 +267,9 @@ KERNELS: dict[str, Callable[..., Any]] = {
 }
 
 
-def detached(arguments: Sequence[Any]) -> list[Any]:
-    """Arguments without gradients: with tensors that ask for one `cudml` takes longer to begin."""
-    return [a.detach() if isinstance(a, Tensor) and a.requires_grad else a for a in arguments]
+def detached(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Tensors without gradients: with those that ask for one `cudml` takes longer to begin."""
+    return [t if t is None or not t.requires_grad else t.detach() for t in tensors]
 
 
 def register() -> None:

@@ -13,8 +13,9 @@ from cudml._typing import ActivationLike, Axes, GradientName, Number
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._autograd import FORMULAS
-from cudml.torch._dispatch import call, check_tensors, is_own, is_plain, recorded
-from cudml.torch._recorded import WITH_STATISTICS
+from cudml.torch._dispatch import call, check_tensors, is_own, is_plain, is_recorded
+from cudml.torch._recorded import normalized
+from cudml.torch._recorded_normalization import Statistics, Views, as_results
 from cudml.torch._results import count_of, keep_order, keeps_order, row_major
 
 OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
@@ -101,8 +102,52 @@ def mean_variance_normalization(
     if not flag(op, "return_statistics", return_statistics):
         return call(op, x, scale, bias, *rest)
     if is_plain(x, scale, bias):
-        return recorded[WITH_STATISTICS](x, scale, bias, *rest)
+        return normalized((x, scale, bias), rest, statistics=as_results)
     return call(op, x, scale, bias, *rest), *_statistics(x, over, *flags)
+
+
+def broadcast(views: Views, *parameters: Tensor | None) -> list[Tensor | None]:
+    """Parameters in the shape that broadcasts."""
+    sizes: Any = views.parameters
+    return [t if t is None else t.reshape(sizes) for t in parameters]
+
+
+def normalization_of_views(
+    x: Tensor,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    views: Views,
+    *,
+    axes: list[int],
+    use_mean: bool = True,
+    epsilon: Number,
+    activation: ActivationLike | None,
+    statistics: Statistics = None,
+) -> Tensor:
+    """`mean_variance_normalization` of views of x and its parameters, as torch's functions have
+    it, in the shape of x itself."""
+    op = "mean_variance_normalization"
+    if is_recorded(x, scale, bias):
+        check_tensors(op, "scale", "bias", x=x, scale=scale, bias=bias)
+        rest = (axes, use_mean, True, real(op, "Epsilon", epsilon), *encode(op, activation))
+        y: Tensor = normalized((x, scale, bias), rest, views, statistics)
+        return y
+    scale, bias = broadcast(views, scale, bias)
+    result: Any = mean_variance_normalization(  # type: ignore[call-overload, misc]
+        x if views.x is None else x.view(views.x),
+        scale,
+        bias,
+        axes=axes,
+        use_mean=use_mean,
+        epsilon=epsilon,
+        activation=activation,
+        return_statistics=statistics is not None,
+    )
+    if statistics is not None:
+        result, *found = result
+        with torch.no_grad():
+            statistics(*found)
+    return result if views.x is None else result.reshape(x.shape)
 
 
 def _statistics(x: Tensor, axes: list[int], use_mean: bool, use_variance: bool) -> Any:

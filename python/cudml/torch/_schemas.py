@@ -46,6 +46,12 @@ SCHEMAS = {
     "max_unpooling": f"(Tensor x, Tensor indices, {_SIZES}) -> Tensor",
 }
 
+# How many tensors each operator begins with; nothing behind them is one.
+TENSORS = {
+    name: sum(parameter.strip("( ").startswith("Tensor") for parameter in schema.split(","))
+    for name, schema in ((n, s.split("->")[0]) for n, s in SCHEMAS.items())
+}
+
 library = torch.library.Library("cudml", "DEF")
 
 

@@ -100,14 +100,12 @@ def activation(value: Any) -> Any:
     return value
 
 
-def parameter(
-    function: str, name: str, value: Any, shape: Sequence[int], view: Sequence[int]
-) -> torch.Tensor | None:
-    """A weight, a bias or statistics of this shape, in the shape that broadcasts; or None."""
+def shaped(function: str, name: str, value: Any, shape: Sequence[int]) -> torch.Tensor | None:
+    """A weight, a bias or statistics, which must be of this shape; or None."""
     if value is None:
         return None
     given = tensor(function, name, value)
     if given.shape != tuple(shape):
         text = f"{function}: {name} has shape {tuple(given.shape)}; it must be {tuple(shape)}"
         raise ValueError(text)
-    return given.reshape(tuple(view))
+    return given

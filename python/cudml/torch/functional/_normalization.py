@@ -7,16 +7,18 @@ form, ...) or a pair (name, {parameter: number}).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import cudml.torch as canonical
+from cudml.torch._normalization import broadcast, normalization_of_views
+from cudml.torch._recorded_normalization import Views
 
 from ._arguments import activation as activation_of
-from ._arguments import is_sequence, parameter, rank, tensor, whole
+from ._arguments import is_sequence, rank, shaped, tensor, whole
 
 MOST = 8  # dimensions of an operator's input
 
@@ -35,15 +37,24 @@ def _trailing(function: str, x: Tensor, normalized_shape: Any) -> tuple[list[Any
     return shape, list(range(first, x.dim()))
 
 
+def _of_shape(function: str, shape: Sequence[int], **given: Any) -> list[Tensor | None]:
+    """Weight and bias, each of this shape or None."""
+    return [shaped(function, name, value, shape) for name, value in given.items()]
+
+
 def _over(
-    x: Tensor, axes: list[int], scale: Tensor | None, bias: Tensor | None, **options: Any
+    x: Tensor, axes: list[int], parameters: list[Tensor | None], views: Views, **options: Any
 ) -> Tensor:
-    """Normalizes over `axes`. Where these hold no element there is nothing to normalize, as in
-    torch; the operator refuses that."""
-    if any(isinstance(x.shape[a], int) and x.shape[a] == 0 for a in axes):
+    """Normalizes views over `axes`. Where these hold no element there is nothing to normalize, as
+    in torch; the operator refuses that."""
+    sizes = x.shape if views.x is None else views.x
+    if any(isinstance(sizes[a], int) and sizes[a] == 0 for a in axes):
         options.pop("use_mean", None)
-        return canonical.normalize(x, None, None, scale, bias, **options)
-    return canonical.mean_variance_normalization(x, scale, bias, axes=axes, **options)
+        scale, bias = broadcast(views, *parameters)
+        y = canonical.normalize(x.view(sizes), None, None, scale, bias, **options)
+        return y.reshape(x.shape)
+    scale, bias = parameters
+    return normalization_of_views(x, scale, bias, views, axes=axes, **options)
 
 
 def layer_norm(
@@ -58,15 +69,9 @@ def layer_norm(
     """Normalizes over the last dimensions; `bias` may be given without `weight`."""
     x = tensor("layer_norm", "input", input)
     shape, axes = _trailing("layer_norm", x, normalized_shape)
-    view = [1] * axes[0] + shape
-    return _over(
-        x,
-        axes,
-        parameter("layer_norm", "weight", weight, shape, view),
-        parameter("layer_norm", "bias", bias, shape, view),
-        epsilon=eps,
-        activation=activation_of(activation),
-    )
+    parameters = _of_shape("layer_norm", shape, weight=weight, bias=bias)
+    views = Views(parameters=[1] * axes[0] + shape)
+    return _over(x, axes, parameters, views, epsilon=eps, activation=activation_of(activation))
 
 
 def rms_norm(
@@ -84,12 +89,11 @@ def rms_norm(
     """
     x = tensor("rms_norm", "input", input)
     shape, axes = _trailing("rms_norm", x, normalized_shape)
-    view = [1] * axes[0] + shape
     return _over(
         x,
         axes,
-        parameter("rms_norm", "weight", weight, shape, view),
-        parameter("rms_norm", "bias", bias, shape, view),
+        _of_shape("rms_norm", shape, weight=weight, bias=bias),
+        Views(parameters=[1] * axes[0] + shape),
         use_mean=False,
         epsilon=torch.finfo(x.dtype).eps if eps is None else eps,
         activation=activation_of(activation),
@@ -114,16 +118,15 @@ def group_norm(
         text = f"group_norm: num_groups is {groups}; it must divide the {channels} channels"
         raise ValueError(text)
     _more_than_one("group_norm", x, x.shape[0] * (channels // groups) * math.prod(x.shape[2:]))
-    view = [1, groups, channels // groups, *[1] * (x.dim() - 2)]
-    y = _over(
-        x.view(x.shape[0], groups, channels // groups, *x.shape[2:]),
+    each = channels // groups
+    return _over(
+        x,
         list(range(2, x.dim() + 1)),
-        parameter("group_norm", "weight", weight, [channels], view),
-        parameter("group_norm", "bias", bias, [channels], view),
+        _of_shape("group_norm", [channels], weight=weight, bias=bias),
+        Views([x.shape[0], groups, each, *x.shape[2:]], [1, groups, each, *[1] * (x.dim() - 2)]),
         epsilon=eps,
         activation=activation_of(activation),
     )
-    return y.reshape(x.shape)
 
 
 def _more_than_one(function: str, x: Tensor, count: Any) -> None:
@@ -135,32 +138,33 @@ def _more_than_one(function: str, x: Tensor, count: Any) -> None:
         raise ValueError(text + " each mean")
 
 
-def _of_channels(function: str, x: Tensor, **given: Any) -> list[Tensor | None]:
-    """Tensors with an entry for each channel, in the shape that broadcasts."""
-    channels, view = x.shape[1], [1, x.shape[1], *[1] * (x.dim() - 2)]
-    return [parameter(function, name, value, [channels], view) for name, value in given.items()]
+def _updates(running: tuple[Any, Any], momentum: float, count: Any) -> Callable[[Any, Any], None]:
+    """What moves running statistics towards those of `count` elements; variances are unbiased."""
 
+    def update(*latest: Any) -> None:
+        shares = (momentum, momentum * count / (count - 1))
+        for stored, found, share in zip(running, latest, shares, strict=True):
+            if stored is not None:
+                per_channel = found.flatten() if found.shape[0] == 1 else found.flatten(1).mean(0)
+                stored.mul_(1 - momentum).add_(per_channel, alpha=share)
 
-@torch.no_grad()
-def _update(running: tuple[Any, Any], latest: tuple[Any, Any], momentum: float, count: Any) -> None:
-    """Moves running statistics towards the latest of `count` elements; variances are unbiased."""
-    shares = (momentum, momentum * count / (count - 1))
-    for stored, found, share in zip(running, latest, shares, strict=True):
-        if stored is not None:
-            per_channel = found.flatten() if found.shape[0] == 1 else found.flatten(1).mean(0)
-            stored.mul_(1 - momentum).add_(per_channel, alpha=share)
+    return update
 
 
 def _with_stored(
-    function: str, x: Tensor, running: tuple[Any, Any], scale: Any, bias: Any, eps: float, act: Any
+    function: str, x: Tensor, running: tuple[Any, Any], parameters: list[Any], **options: Any
 ) -> Tensor:
     """Normalizes with running statistics, which both have to be there."""
     for name, value in zip(("running_mean", "running_var"), running, strict=True):
         if value is None:
             text = f"{function}: {name} is None; it must be a tensor where input's statistics"
             raise ValueError(text + " are not used")
-    mean, variance = _of_channels(function, x, running_mean=running[0], running_var=running[1])
-    return canonical.normalize(x, mean, variance, scale, bias, epsilon=eps, activation=act)
+    return canonical.normalize(x, *broadcast(_of_channels(x), *running, *parameters), **options)
+
+
+def _of_channels(x: Tensor) -> Views:
+    """What there is for each channel, as it broadcasts."""
+    return Views(parameters=[1, x.shape[1], *[1] * (x.dim() - 2)])
 
 
 def _per_channel(
@@ -168,25 +172,18 @@ def _per_channel(
     is_own: bool, axes: list[int], momentum: float, eps: float, activation: Any,
 ) -> Tensor:  # fmt: skip
     """Batch and instance normalization, which differ in the axes alone."""
-    x = input
-    act = activation_of(activation)
-    scale, shift = _of_channels(function, x, weight=weight, bias=bias)
+    x, shape = input, [input.shape[1]]
+    options: dict[str, Any] = {"epsilon": eps, "activation": activation_of(activation)}
+    parameters = _of_shape(function, shape, weight=weight, bias=bias)
+    _of_shape(function, shape, running_mean=running[0], running_var=running[1])
     if not is_own:
-        return _with_stored(function, x, running, scale, shift, eps, act)
-    _of_channels(function, x, running_mean=running[0], running_var=running[1])
+        return _with_stored(function, x, running, parameters, **options)
     count = math.prod([x.shape[a] for a in axes])
     _more_than_one(function, x, count)
-    if count == 0:
-        return canonical.normalize(x, None, None, scale, shift, epsilon=eps, activation=act)
-    is_updated = any(r is not None for r in running)
-    options = {"axes": axes, "epsilon": eps, "activation": act}
-    if not is_updated:
-        return canonical.mean_variance_normalization(x, scale, shift, **options)
-    y, *latest = canonical.mean_variance_normalization(
-        x, scale, shift, **options, return_statistics=True
-    )
-    _update(running, (latest[0], latest[1]), momentum, count)
-    return y
+    views = _of_channels(x)
+    if count != 0 and not (running[0] is None and running[1] is None):
+        options["statistics"] = _updates(running, momentum, count)
+    return _over(x, axes, parameters, views, **options)
 
 
 def instance_norm(
