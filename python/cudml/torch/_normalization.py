@@ -14,11 +14,11 @@ from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._autograd import FORMULAS
 from cudml.torch._dispatch import call, check_tensors, is_own, is_plain, is_recorded
+from cudml.torch._kernels import OUTPUTS
 from cudml.torch._recorded import normalized
 from cudml.torch._recorded_normalization import Statistics, Views, as_results
 from cudml.torch._results import count_of, keep_order, keeps_order, row_major
 
-OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
 _EVERY = [True, True, True]
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 

@@ -13,7 +13,8 @@ from cudml._typing import ActivationLike, Axes, GradientName, Number, WideDtype
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._dispatch import call, check_tensors, is_own
-from cudml.torch._normalization import OUTPUTS, Gradients, allocated, chosen, present
+from cudml.torch._kernels import OUTPUTS
+from cudml.torch._normalization import Gradients, allocated, chosen, present
 from cudml.torch._results import Triple, count_of, keep_order, keeps_order
 
 _STATISTICS = ("Count", "Mean", "M2")
