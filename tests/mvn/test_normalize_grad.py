@@ -155,3 +155,41 @@ def test_values_of_statistics_are_data() -> None:
     assert np.isnan(got).all()
     sums = (0 * one, 0 * one)
     assert np.isnan(cudml.normalize_grad(x, x, one, one, count=0 * one, sums=sums)[0]).all()
+
+
+FLAT_SOMEWHERE = (
+    *("swish", ("swish", {"sigmoid_input_scale": -0.5}), "gelu", "tanh", "sigmoid", "elu"),
+    *("softplus", "relu"),
+)
+GROUPED: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    *(((9, 40), (0,)), ((9, 40), (1,)), ((9, 5), (0,)), ((70, 40), (0,))),
+    *(((4, 3, 40), (0, 2)), ((3, 8, 33), (1,))),
+)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("shape, axes", GROUPED, ids=str)
+@pytest.mark.parametrize("activation", FLAT_SOMEWHERE, ids=str)
+@pytest.mark.decision("D-GRAD-28")
+def test_infinite_z(activation: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """A slope of exactly 0 times an infinite z is NaN, whether x or 1 / deviation is infinite."""
+    x, grad = data(shape, "float32", 1), abs(data(shape, "float32", 2)) + 1
+    group = group_shape(shape, axes)
+    mean, variance = statistics(group, "float32", 3)
+    scale = np.where(data(group, "float32", 4) < 0, np.float32(-2), np.float32(1.5))
+    sign = np.where(np.arange(mean.size).reshape(group) % 3, 1, -1).astype("f4")
+    far = x.copy()
+    at = tuple(2 if a in axes else slice(None) for a in range(x.ndim))
+    far[at] = np.broadcast_to(sign * np.inf, shape)[at]
+    flat = sign * (abs(x) + 1)
+    for array, center, square in ((far, mean, variance), (flat, None, np.zeros_like(variance))):
+        given = array, grad, center, square, scale, None
+        for dtype in KINDS:
+            want = check(SUMS, *given, axes=axes, epsilon=0, activation=activation, dtype=dtype,
+                         layouts=TWO)  # fmt: skip
+            got = cudml.normalize_grad_sums(*given, axes=axes, epsilon=0, activation=activation,
+                                            dtype=dtype)  # fmt: skip
+            is_nan = np.isnan(want.values[1])
+            assert is_nan.any() and (activation in ("tanh", "sigmoid") or not is_nan.all())
+            for result, expected in zip(got, want.values, strict=True):
+                np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))

@@ -33,10 +33,10 @@ struct Gate {
   }
 
   Gate(const Activation& f, A of_d, A rest)
-      : threshold(V{} + (f.kind == ActivationKind::thresholded_relu ? A(f.a) : A(0))),
-        slope(V{} + (f.kind == ActivationKind::leaky_relu ? A(f.a) : A(0))),
-        factor(V{} + of_d),
-        shift(V{} + rest),
+      : threshold(all_lanes<A>(f.kind == ActivationKind::thresholded_relu ? A(f.a) : A(0))),
+        slope(all_lanes<A>(f.kind == ActivationKind::leaky_relu ? A(f.a) : A(0))),
+        factor(all_lanes<A>(of_d)),
+        shift(all_lanes<A>(rest)),
         passing(Bits{} - (f.kind == ActivationKind::leaky_relu ? 1 : 0)) {}
 
   [[gnu::always_inline]] V operator()(const V& grad, const V& d) const {

@@ -59,8 +59,8 @@ template <bool kHasProduct, class T, class G, class Pass>
   const Pass pass = passing;  // in registers
   const T* const x = slice.x;
   const bool across = waits_for_lines<Pass>(x, grad);
-  const V pivot = V{} + formula.pivot, factor = V{} + formula.factor, slope = V{} + formula.slope,
-          shift = V{} + formula.shift;
+  const V pivot = all_lanes<A>(formula.pivot), factor = all_lanes<A>(formula.factor),
+          slope = all_lanes<A>(formula.slope), shift = all_lanes<A>(formula.shift);
   const auto result = [&]<int kCount>(int64_t i, V(&dx)[kCount]) __attribute__((always_inline)) {
     PlaneTerm<A> terms[kCount];
     constexpr bool kReadsX = kHasProduct || !std::is_same_v<Pass, Through>;

@@ -194,7 +194,7 @@ template <class T>
                                            SliceSums& result) {
   using A = Acc<T>;
   PlaneSlice<T> s = slice;  // in registers
-  const Vector<A> guess = Vector<A>{} + pivot;
+  const Vector<A> guess = all_lanes<A>(pivot);
   double total[4] = {};
   add_stretches<A, PlaneTerm<A>>(
       s, total,
@@ -220,7 +220,7 @@ template <class T, class Pass>
   using A = Acc<T>;
   const Pass pass = passing;  // in registers
   PlaneSlice<T> s = slice;
-  const Vector<A> guess = Vector<A>{} + pivot;
+  const Vector<A> guess = all_lanes<A>(pivot);
   double total[2] = {};
   add_stretches<A, PlaneTerm<A>>(
       s, total,

@@ -40,8 +40,8 @@ struct NormalLanes {
   Vector<A> pivot, factor, shift;
 
   explicit NormalLanes(const Normalizer<A>& n)
-      : pivot(Vector<A>{} + n.pivot),
-        factor(Vector<A>{} + n.factor),
+      : pivot(all_lanes<A>(n.pivot)),
+        factor(all_lanes<A>(n.factor)),
         shift(Vector<A>{} - (n.delta == 0 ? A(0) : n.delta * n.factor)) {}
   Vector<A> operator()(Vector<A> x) const { return fused(x - pivot, factor, shift); }
 };

@@ -132,7 +132,7 @@ class RowReader {
     const Activation& f = plan_.activation;
     A* const h = space_.h[r];
     const NormalLanes<A> normal(states_.normalizer(r));
-    const Vector<A> scale = Vector<A>{} + states_.scale(r), bias = Vector<A>{} + states_.bias(r);
+    const Vector<A> scale = all_lanes<A>(states_.scale(r)), bias = all_lanes<A>(states_.bias(r));
     if (reads_input(f.kind))
       for_lanes<A>(0, c_.n, [&](int64_t i, int, auto m) {
         const Vector<A> z = normal(load_wide(x + i, m));

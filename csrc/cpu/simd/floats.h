@@ -31,7 +31,7 @@ inline void with_lanes(int64_t n, const Fn& fn) {
     fn(Partial{n});
 }
 
-inline Floats broadcast(float value) { return Floats{} + value; }
+inline Floats broadcast(float value) { return all_lanes(value); }
 
 // What is done with vectors is done with single numbers, too.
 using cudml::fused;

@@ -42,11 +42,6 @@ inline Vector<V> load_once(const V* p) {
   return v;
 }
 
-template <class V>
-inline Vector<V> all_lanes(V value) {
-  return value - Vector<V>{};  // a negative zero too
-}
-
 /// Signed integers as large as V.
 template <class V>
 using IntegerLike =

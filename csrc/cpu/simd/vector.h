@@ -48,6 +48,11 @@ using Vector = typename VectorOf<A, kBytes>::type;
 template <class A>
 constexpr int64_t kLanes = kVectorBytes / int64_t(sizeof(A));
 
+template <class A>
+inline Vector<A> all_lanes(A value) {
+  return value - Vector<A>{};  // whose bits it keeps, those of a negative zero too
+}
+
 /// The leading elements at p, of any alignment.
 template <class V, class A>
 inline V load_vector(const A* p) {
