@@ -27,7 +27,7 @@ PATHS = {
     *("pool_grad/max_scatter", "pool_grad/average_gather"),
     *("pool_grad/lp_planes", "pool_grad/lp_side_by_side", "pool_grad/lp_rows"),
     *("pool_grad/lp_gather", "unpool/side_by_side", "unpool/planes", "unpool/plain"),
-    *("statistics/columns", "statistics/rows", "statistics/plain"),
+    *("statistics/tiles", "statistics/columns", "statistics/rows", "statistics/plain"),
     *("normalize/rows", "normalize/columns", "normalize/plain"),
 }
 

@@ -177,6 +177,8 @@ def mvn_of(**flags: bool) -> Call:
         ("mvn/rows", mvn_of(use_mean=False)),
         ("mvn/rows", mvn_of(use_variance=False)),
         ("statistics/rows", statistics((3, 4, 15), (1, 2))),  # rows of 60
+        ("statistics/rows", statistics((2, 64, 28, 28), (0, 2, 3))),  # a batch
+        ("statistics/tiles", statistics((2, 64, 28, 28), (0, 2, 3), order=LAST)),
         ("normalize/rows", given((3, 4, 8), (3, 1, 1), (3, 1, 1))),  # rows of 32
         ("pool_grad/max_pairs", max_grad((2, 64, 56, 56), 2, 2)),
         ("pool_grad/average_rows", average_grad((2, 64, 58, 58), 3, 1)),

@@ -139,6 +139,28 @@ def test_first_elements_unlike_the_rest(length: int, dtype: str) -> None:
         check(OP, parts, axes=(0, 2), layouts=("contiguous",), out=False)
 
 
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("length", [5, 17, 33, 200, 4099, 20_000])
+def test_elements_at_even_distances_unlike_the_rest(length: int, dtype: str) -> None:
+    """Guesses from elements all over a group are of no use then, in all columns or in one of
+    them, by one thread and by several that share the columns."""
+    x = np.random.default_rng(length).standard_normal((length, 24))
+    some = x[:: max(1, length // 16)]
+    some[:, 7] -= 500
+    one = x.astype(dtype_of(dtype))
+    some[:, [0, 11, 23]] += 500
+    for array in (one, x.astype(dtype_of(dtype))):
+        check(OP, array, axes=0, layouts=("contiguous",), out=False)
+        check(OP, array.reshape(length, 4, 6), axes=(0, 2), layouts=("contiguous",), out=False)
+        got = cudml.normalization_statistics(array, axes=0)
+        for column in (0, 7, 8):
+            at = (slice(None), slice(column, column + 1))
+            alone = cudml.normalization_statistics(array[at], axes=0)
+            assert all((bits(a[at]) == bits(b)).all() for a, b in zip(got, alone, strict=True))
+
+
 def test_a_million_equal_numbers() -> None:
     x = np.full((2**20, 2), 0.1, "f4")
     for array, axes in ((x, 0), (x.T.copy(), 1), (x, (0, 1))):

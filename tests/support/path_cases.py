@@ -340,14 +340,22 @@ CASES = [
         "groups consist of packed pieces of at least 16 elements, each with one scale and bias":
             mvn_grad((2, 3, 144), (0, 2), (1, 3, 144))}),
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
-    Case("statistics/columns", statistics((5, 8), 0), {
-        "elements of a group stand 8 or more apart": statistics((5, 7), 0)}),
-    Case("statistics/rows", statistics((3, 4, 16), (0, 2)), {
+    Case("statistics/tiles", statistics((6, 3, 16), (0, 2)), {
+        "elements of a group stand apart": statistics((2, 17), 1),
+        "elements of a group stand apart, or packed pieces of at most 128, and of less than 16":
+            statistics((5, 3, 16), (0, 2)),
+        "elements are floats of at most 32 bits": statistics((17, 2), 0, dtype="float64"),
+    }),
+    Case("statistics/columns", statistics((5, 8), 0, dtype="float64"), {
+        "elements of a group stand 8 or more apart": statistics((5, 7), 0, dtype="float64"),
+        "elements are float64": statistics((9, 2, 15), (1, 2)),
+    }),
+    Case("statistics/rows", statistics((3, 4, 17), (1, 2)), {
         "elements are floats of at most 32 bits":
             statistics((3, 4, 16), (0, 2), dtype="float64"),
-        "a group is packed, or in pieces of 16": statistics((3, 4, 15), (0, 2)),
+        "a group is packed, or in pieces of 16": statistics((3, 17), ()),  # of one element each
     }),
-    Case("statistics/plain", statistics((3, 4, 15), (0, 2))),
+    Case("statistics/plain", statistics((3, 4, 15), (0, 2), dtype="float64")),
     Case("merge/plain", Call(
         "merge_statistics", {f"{part}[{k}]": (9, 17) for part in "ab" for k in range(3)},
         {"a": (None,) * 3, "b": (None,) * 3},

@@ -140,9 +140,6 @@ void statistics_columns(const StatisticsPlan& plan, const Operands& operands) {
   Columns<T>(plan, operands).run();
 }
 
-template void statistics_columns<float>(const StatisticsPlan&, const Operands&);
 template void statistics_columns<double>(const StatisticsPlan&, const Operands&);
-template void statistics_columns<Float16>(const StatisticsPlan&, const Operands&);
-template void statistics_columns<BFloat16>(const StatisticsPlan&, const Operands&);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -9,7 +9,7 @@ namespace cudml::cpu::CUDML_ISA {
 /// Whether the elements of a group stand so far apart that rows of many groups are read instead.
 bool are_statistics_apart(const StatisticsPlan& plan);
 
-/// T is float, double, Float16 or BFloat16.
+/// T is double.
 template <class T>
 void statistics_columns(const StatisticsPlan& plan, const Operands& operands);
 
