@@ -240,6 +240,8 @@ constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;
 /// From a row to what is read ahead: memory takes as long as two passes over these.
 constexpr int64_t kRowAheadBytes = 6144;
 constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays in the first cache
+/// Columns up to which two tiles are taken at once: longer rows are read as fast by halves.
+constexpr int64_t kPairedFloats = 96, kPairedHalves = 320;
 /// Bytes that all tiles together take in turn, a few rows, at least so many: memory is read nearly
 /// as it lies, for which processors look ahead. Tiles two lines wide do without.
 constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;

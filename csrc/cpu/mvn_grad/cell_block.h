@@ -108,9 +108,10 @@ class CellTile {
     if (!plan_.wants_dx) return;
     set_means(at, n);
     for (int64_t r = 0; r < rows_; r += kStripRows)
-      write_tile(of(x_, r), of(static_cast<const float*>(grad_), r),
-                 TileRows<float>{grad_ + r * kTileColumns, kBufferRows.at, 0}, strip(r),
-                 TileConstants(cells_, 0), Through{}, {takes_product(plan_), false});
+      write_tile<kTileVectors>(of(x_, r), of(static_cast<const float*>(grad_), r),
+                               TileRows<float>{grad_ + r * kTileColumns, kBufferRows.at, 0},
+                               strip(r), TileConstants(cells_, 0), Through{},
+                               {takes_product(plan_), false});
   }
 
   /// Of w and w * z, of each of these cells; of h and h * z if they have scales of their own.
@@ -127,7 +128,7 @@ class CellTile {
   void add_moments() {
     sums_ = {};
     for (int64_t r = 0; r < rows_; r += kStripRows) {
-      add_deviations(of(x_, r), strip(r), TileConstants(cells_, 0), sums_);
+      add_deviations<kTileVectors>(of(x_, r), strip(r), TileConstants(cells_, 0), sums_);
       sums_.settle();
     }
   }

@@ -14,6 +14,8 @@ using tuning::mvn_grad::kLeastTurn;
 using tuning::mvn_grad::kTurnBytes;
 
 using tuning::mvn_grad::kFightingTurn;
+using tuning::mvn_grad::kPairedFloats;
+using tuning::mvn_grad::kPairedHalves;
 using tuning::mvn_grad::kWayBytes;
 
 /// Rows of so many bytes that all tiles take in turn; where gradients do not pass as they are
@@ -74,6 +76,7 @@ class ColumnBlock : public ColumnPasses {
     set_constants(plan_, operands_, layout_, span, origin_, states, constants_);
     tiles_ = (span.n + kTileColumns - 1) / kTileColumns;
     is_narrow_ = span.n < kTileColumns;
+    are_paired_ = layout_.columns <= (kIsHalf<T> ? kPairedHalves : kPairedFloats);
     // A tile may be all there is of a row.
     turn_ =
         kIsWidened || is_narrow_ ? kStripRows : turn_of(span.n * int64_t(sizeof(T)), is_passing_);

@@ -123,29 +123,44 @@ class ColumnPasses {
 
   template <class X, class D>
   [[gnu::noinline]] void add_moments(const TilePart<X, X, D>& part, const ColumnWork& work) {
-    for (int64_t k = part.first; k < part.last; ++k) {
-      const int64_t c = begin_of(k) - part.origin;
+    for_tiles(part, [&]<int kVectors>(int64_t k, int64_t c) {
       const TileConstants constants(constants_, begin_of(k));
       if (work.products)
-        add_all(part.x.tile(c), part.grad.tile(c), part.n, constants, moments_[k], products_[k]);
+        add_all<kVectors>(part.x.tile(c), part.grad.tile(c), part.n, constants, moments_[k],
+                          products_[k]);
       else
-        add_deviations(part.x.tile(c), part.n, constants, moments_[k]);
-    }
+        add_deviations<kVectors>(part.x.tile(c), part.n, constants, moments_[k]);
+    });
   }
 
   template <class X, class G, class D, class Pass>
   [[gnu::noinline]] void finish(const TilePart<X, G, D>& part, const Pass& pass,
                                 const ColumnWork& work) {
-    for (int64_t k = part.first; k < part.last; ++k) {
-      const int64_t c = begin_of(k) - part.origin;
+    for_tiles(part, [&]<int kVectors>(int64_t k, int64_t c) {
       const TileConstants constants(constants_, begin_of(k));
       const TileRows<const X> x = part.x.tile(c);
       const TileRows<const G> grad = part.grad.tile(c);
-      if (work.products) add_products(x, grad, part.n, constants, pass, products_[k]);
-      if (!work.writes) continue;
+      if (work.products) add_products<kVectors>(x, grad, part.n, constants, pass, products_[k]);
+      if (!work.writes) return;
       const TileRows<D> dx = part.dx.tile(c);
       const bool is_streamed = are_lines_ && reinterpret_cast<uintptr_t>(dx.base) % 64 == 0;
-      write_tile(x, grad, dx, part.n, constants, pass, {has_product_, is_streamed});
+      write_tile<kVectors>(x, grad, dx, part.n, constants, pass, {has_product_, is_streamed});
+    });
+  }
+
+  /// Calls fn.operator()<vectors>(k, column) for each tile k, or for it and the next one, which
+  /// begin so many columns after the part's.
+  template <class X, class G, class D, class Fn>
+  void for_tiles(const TilePart<X, G, D>& part, const Fn& fn) const {
+    for (int64_t k = part.first; k < part.last;) {
+      const int64_t c = begin_of(k);
+      if constexpr (kMostTileVectors > kTileVectors)
+        if (are_paired_ && k + 1 < part.last && begin_of(k + 1) == c + kTileColumns) {
+          fn.template operator()<kMostTileVectors>(k, c - part.origin);
+          k += 2;
+          continue;
+        }
+      fn.template operator()<kTileVectors>(k++, c - part.origin);
     }
   }
 
@@ -154,6 +169,7 @@ class ColumnPasses {
   const MvnGradPlan& plan_;
   bool is_passing_, has_gate_, is_swish_, has_product_;
   bool are_lines_ = false;
+  bool are_paired_ = false;  // tiles, as far as there are two
   int64_t tiles_ = 0;
   ColumnSpan span_;
   ColumnConstants<kGradColumns> constants_;

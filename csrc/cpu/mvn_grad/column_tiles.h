@@ -7,8 +7,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Columns of a tile, and rows of a strip: of so many a column's sums stay float.
-constexpr int kTileVectors = 2;
+/// Columns of a tile, and rows of a strip: of so many a column's sums stay float. Two tiles that
+/// are next to each other are taken at once where registers suffice: memory is read in longer
+/// stretches.
+constexpr int kTileVectors = 2, kMostTileVectors = kHasLineVectors ? 4 : kTileVectors;
 constexpr int64_t kTileColumns = kTileVectors * kFloats, kStripRows = 64;
 /// What belongs to each of some columns: z = ((x - pivot) - delta) * factor, v = scale * z + bias,
 /// dx = factor * (h * scale + shift + z * slope).
@@ -43,8 +45,9 @@ struct TileRows {
 
   T* operator[](int64_t r) const { return base + at[r]; }
   TileRows tile(int64_t column) const { return {base + column, at, ahead}; }
+  template <int kVectors = kTileVectors>
   [[gnu::always_inline]] void fetch(const T* row) const {
-    for (int64_t i = 0; i < kTileColumns; i += 64 / int64_t(sizeof(T)))
+    for (int64_t i = 0; i < kVectors * kFloats; i += 64 / int64_t(sizeof(T)))
       __builtin_prefetch(row + ahead + i, 0, kHasLineVectors ? 2 : 3);
   }
 };
@@ -58,13 +61,14 @@ struct BufferRows {
 };
 inline constexpr BufferRows kBufferRows;
 
-/// The normalizers of a tile's columns.
+/// The normalizers of a tile's columns, or of two tiles'.
+template <int kVectors = kTileVectors>
 struct TileNormalizer {
-  Floats pivot[kTileVectors], delta[kTileVectors], factor[kTileVectors];
+  Floats pivot[kVectors], delta[kVectors], factor[kVectors];
 
   [[gnu::always_inline]] explicit TileNormalizer(const TileConstants& c) {
-#pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
       pivot[k] = load_wide(c.pivot + k * kFloats, Whole{});
       delta[k] = load_wide(c.delta + k * kFloats, Whole{});
       factor[k] = load_wide(c.factor + k * kFloats, Whole{});
@@ -77,18 +81,12 @@ struct TileNormalizer {
 };
 
 /// How the gradient passes in a tile's columns: h of the gradient and z.
-template <class Pass>
+template <class Pass, int kVectors = kTileVectors>
 struct TilePass {
-  Pass of[kTileVectors];
+  Pass of[kVectors];
 
-  [[gnu::always_inline]] TilePass(const Pass& pass, const TileConstants& c) : of{pass, pass} {
-    if constexpr (!std::is_same_v<Pass, Through>)
-#pragma GCC unroll 2
-      for (int k = 0; k < kTileVectors; ++k) {
-        of[k].factor = load_wide(c.scale + k * kFloats, Whole{});
-        of[k].shift = load_wide(c.bias + k * kFloats, Whole{});
-      }
-  }
+  [[gnu::always_inline]] TilePass(const Pass& pass, const TileConstants& c)
+      : TilePass(pass, c, std::make_integer_sequence<int, kVectors>{}) {}
 
   /// Turns gradients of rows' columns into h.
   template <int kCount>
@@ -96,41 +94,55 @@ struct TilePass {
     if constexpr (std::is_same_v<Pass, SwishPass>) {
       Floats slope[kCount];
 #pragma GCC unroll 4
-      for (int i = 0; i < kCount; ++i) slope[i] = of[i % kTileVectors].product(z[i]);
+      for (int i = 0; i < kCount; ++i) slope[i] = of[i % kVectors].product(z[i]);
       QuickSwishSlope{}(slope);
 #pragma GCC unroll 4
       for (int i = 0; i < kCount; ++i) grad[i] *= slope[i];
     } else {
 #pragma GCC unroll 4
-      for (int i = 0; i < kCount; ++i) grad[i] = of[i % kTileVectors](grad[i], z[i]);
+      for (int i = 0; i < kCount; ++i) grad[i] = of[i % kVectors](grad[i], z[i]);
     }
+  }
+
+ private:
+  template <int... kVector>
+  [[gnu::always_inline]] TilePass(const Pass& pass, const TileConstants& c,
+                                  std::integer_sequence<int, kVector...>)
+      : of{(static_cast<void>(kVector), pass)...} {
+    if constexpr (!std::is_same_v<Pass, Through>)
+#pragma GCC unroll 4
+      for (int k = 0; k < kVectors; ++k) {
+        of[k].factor = load_wide(c.scale + k * kFloats, Whole{});
+        of[k].shift = load_wide(c.bias + k * kFloats, Whole{});
+      }
   }
 };
 
 /// Rows of a tile that are worked on together: a processor has no room for more than two long
 /// chains of operations in order, but for parts of four that take turns.
-template <class Pass>
-constexpr int kRowsAtOnce = std::is_same_v<Pass, SwishPass> ? 2 : 1;
+template <class Pass, int kVectors>
+constexpr int kRowsAtOnce = std::is_same_v<Pass, SwishPass> ? 4 / kVectors : 1;
 
 /// z and h of some rows.
-template <int kRows>
+template <int kRows, int kVectors>
 struct TileTerms {
-  static constexpr int kCount = kRows * kTileVectors;
+  static constexpr int kCount = kRows * kVectors;
   Floats z[kCount], h[kCount];
 
   template <class T, class G, class Pass>
   [[gnu::always_inline]] TileTerms(TileRows<const T> x, TileRows<const G> grad, int64_t r,
-                                   const TileNormalizer& normal, const TilePass<Pass>& pass) {
+                                   const TileNormalizer<kVectors>& normal,
+                                   const TilePass<Pass, kVectors>& pass) {
 #pragma GCC unroll 2
     for (int i = 0; i < kRows; ++i) {
       const T* const row = x[r + i];
       const G* const g = grad[r + i];
-      x.fetch(row);
-      grad.fetch(g);
-#pragma GCC unroll 2
-      for (int k = 0; k < kTileVectors; ++k) {
-        z[i * kTileVectors + k] = normal(row, k);
-        h[i * kTileVectors + k] = load_wide(g + k * kFloats, Whole{});
+      x.template fetch<kVectors>(row);
+      grad.template fetch<kVectors>(g);
+#pragma GCC unroll 4
+      for (int k = 0; k < kVectors; ++k) {
+        z[i * kVectors + k] = normal(row, k);
+        h[i * kVectors + k] = load_wide(g + k * kFloats, Whole{});
       }
     }
     pass(h, z);
@@ -171,22 +183,25 @@ struct TileSums {
   }
 };
 
-/// A strip's sums while rows are added to them.
+/// A strip's sums while rows are added to them: of a tile, or of two that follow each other.
+template <int kVectors = kTileVectors>
 struct StripSums {
-  Floats first[kTileVectors], second[kTileVectors];
+  Floats first[kVectors], second[kVectors];
 
   [[gnu::always_inline]] explicit StripSums(const TileSums& sums) {
-#pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
-      first[k] = load_vector<Floats>(sums.strip_first + k * kFloats);
-      second[k] = load_vector<Floats>(sums.strip_second + k * kFloats);
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+      const TileSums& tile = (&sums)[k / kTileVectors];
+      first[k] = load_vector<Floats>(tile.strip_first + k % kTileVectors * kFloats);
+      second[k] = load_vector<Floats>(tile.strip_second + k % kTileVectors * kFloats);
     }
   }
   [[gnu::always_inline]] void put(TileSums& sums) const {
-#pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
-      store_vector(sums.strip_first + k * kFloats, first[k]);
-      store_vector(sums.strip_second + k * kFloats, second[k]);
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+      TileSums& tile = (&sums)[k / kTileVectors];
+      store_vector(tile.strip_first + k % kTileVectors * kFloats, first[k]);
+      store_vector(tile.strip_second + k % kTileVectors * kFloats, second[k]);
     }
   }
   /// Adds a to the first sums of vector k, and a * b to the second.
@@ -197,16 +212,16 @@ struct StripSums {
 };
 
 /// Adds d = x - pivot and its square, over n rows.
-template <class T>
+template <int kVectors, class T>
 [[gnu::always_inline]] inline void add_deviations(TileRows<const T> x, int64_t n,
                                                   const TileConstants& c, TileSums& sums) {
-  const TileNormalizer normal(c);
-  StripSums strip(sums);
+  const TileNormalizer<kVectors> normal(c);
+  StripSums<kVectors> strip(sums);
   for (int64_t r = 0; r < n; ++r) {
     const T* const row = x[r];
-    x.fetch(row);
-#pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
+    x.template fetch<kVectors>(row);
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
       const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k];
       strip.add(k, d, d);
     }
@@ -215,18 +230,18 @@ template <class T>
 }
 
 /// The same, and h and h * d of a gradient that passes as it is.
-template <class T>
+template <int kVectors, class T>
 [[gnu::always_inline]] inline void add_all(TileRows<const T> x, TileRows<const T> grad, int64_t n,
                                            const TileConstants& c, TileSums& sums,
                                            TileSums& products) {
-  const TileNormalizer normal(c);
-  StripSums strip(sums), passed(products);
+  const TileNormalizer<kVectors> normal(c);
+  StripSums<kVectors> strip(sums), passed(products);
   for (int64_t r = 0; r < n; ++r) {
     const T *const row = x[r], *const g = grad[r];
-    x.fetch(row);
-    grad.fetch(g);
-#pragma GCC unroll 2
-    for (int k = 0; k < kTileVectors; ++k) {
+    x.template fetch<kVectors>(row);
+    grad.template fetch<kVectors>(g);
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
       const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k];
       strip.add(k, d, d);
       passed.add(k, load_wide(g + k * kFloats, Whole{}), d);
@@ -237,18 +252,19 @@ template <class T>
 }
 
 /// Adds h and h * z.
-template <class T, class G, class Pass>
+template <int kVectors, class T, class G, class Pass>
 [[gnu::always_inline]] inline void add_products(TileRows<const T> x, TileRows<const G> grad,
                                                 int64_t n, const TileConstants& c,
                                                 const Pass& passing, TileSums& sums) {
-  const TileNormalizer normal(c);
-  const TilePass<Pass> pass(passing, c);
-  StripSums strip(sums);
-  for_rows<kRowsAtOnce<Pass>>(n, [&]<int kRows>(int64_t r) __attribute__((always_inline)) {
-    const TileTerms<kRows> terms(x, grad, r, normal, pass);
+  const TileNormalizer<kVectors> normal(c);
+  const TilePass<Pass, kVectors> pass(passing, c);
+  StripSums<kVectors> strip(sums);
+  for_rows<kRowsAtOnce<Pass, kVectors>>(
+      n, [&]<int kRows>(int64_t r) __attribute__((always_inline)) {
+        const TileTerms<kRows, kVectors> terms(x, grad, r, normal, pass);
 #pragma GCC unroll 4
-    for (int i = 0; i < terms.kCount; ++i) strip.add(i % kTileVectors, terms.h[i], terms.z[i]);
-  });
+        for (int i = 0; i < terms.kCount; ++i) strip.add(i % kVectors, terms.h[i], terms.z[i]);
+      });
   strip.put(sums);
 }
 
@@ -258,33 +274,36 @@ struct TileWrite {
   bool is_streamed;
 };
 
-template <class T, class G, class D, class Pass>
+template <int kVectors, class T, class G, class D, class Pass>
 [[gnu::always_inline]] inline void write_tile(TileRows<const T> x, TileRows<const G> grad,
                                               TileRows<D> dx, int64_t n, const TileConstants& c,
                                               const Pass& passing, const TileWrite& how) {
-  const TileNormalizer normal(c);
-  const TilePass<Pass> pass(passing, c);
-  Floats scale[kTileVectors], shift[kTileVectors], slope[kTileVectors];
-#pragma GCC unroll 2
-  for (int k = 0; k < kTileVectors; ++k) {
+  const TileNormalizer<kVectors> normal(c);
+  const TilePass<Pass, kVectors> pass(passing, c);
+  Floats scale[kVectors], shift[kVectors], slope[kVectors];
+#pragma GCC unroll 4
+  for (int k = 0; k < kVectors; ++k) {
     scale[k] = load_wide(c.scale + k * kFloats, Whole{});
     shift[k] = load_wide(c.shift + k * kFloats, Whole{});
     slope[k] = load_wide(c.slope + k * kFloats, Whole{});
   }
   const bool has_product = how.has_product, is_streamed = how.is_streamed,
              converts = converts_pairs();
-  for_rows<kRowsAtOnce<Pass>>(n, [&]<int kRows>(int64_t r) __attribute__((always_inline)) {
-    const TileTerms<kRows> terms(x, grad, r, normal, pass);
+  for_rows<kRowsAtOnce<Pass, kVectors>>(n, [&]<int kRows>(
+                                               int64_t r) __attribute__((always_inline)) {
+    const TileTerms<kRows, kVectors> terms(x, grad, r, normal, pass);
 #pragma GCC unroll 2
     for (int i = 0; i < kRows; ++i) {
-      Floats result[kTileVectors];
-#pragma GCC unroll 2
-      for (int k = 0; k < kTileVectors; ++k) {
-        const Floats z = terms.z[i * kTileVectors + k],
-                     d = fused(terms.h[i * kTileVectors + k], scale[k], shift[k]);
+      Floats result[kVectors];
+#pragma GCC unroll 4
+      for (int k = 0; k < kVectors; ++k) {
+        const Floats z = terms.z[i * kVectors + k],
+                     d = fused(terms.h[i * kVectors + k], scale[k], shift[k]);
         result[k] = normal.factor[k] * (has_product ? fused(z, slope[k], d) : d);
       }
-      put_pair(dx[r + i], result[0], result[1], is_streamed, false, converts);
+#pragma GCC unroll 2
+      for (int k = 0; k < kVectors; k += 2)
+        put_pair(dx[r + i] + k * kFloats, result[k], result[k + 1], is_streamed, false, converts);
     }
   });
 }
