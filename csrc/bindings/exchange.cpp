@@ -9,6 +9,7 @@
 #include "bindings/exporter.h"
 #include "bindings/imported.h"
 #include "bindings/libraries.h"
+#include "bindings/memory.h"
 
 namespace cudml::bindings {
 namespace {
@@ -65,9 +66,8 @@ bool is_as_asked(const Array& array, const TensorDesc& desc) {
   return same;
 }
 
-}  // namespace
-
-Array new_foreign_array(Call& call, const char* field, py::handle like, const TensorDesc& desc) {
+/// `desc` in memory of the library that `like` is of, or in memory for it to import.
+Array allocated_array(Call& call, const char* field, py::handle like, const TensorDesc& desc) {
   if (std::optional<Array> made = allocated_by_table(call, like, desc)) return *std::move(made);
   const py::object object = allocate_like(call, like, desc);
   if (object.is_none()) return exported_array(call, desc);
@@ -76,6 +76,15 @@ Array new_foreign_array(Call& call, const char* field, py::handle like, const Te
              type_name(like), " with sizes ", desc.sizes, " and strides ", desc.strides,
              "; pass out");
   static_cast<TensorDesc&>(result.view) = desc;  // with the plan's strides where none matter
+  return result;
+}
+
+}  // namespace
+
+Array new_foreign_array(Call& call, const char* field, py::handle like, const TensorDesc& desc) {
+  Array result = allocated_array(call, field, like, desc);
+  if (!call.place.is_cuda())
+    ask_for_large_pages(result.view.data, count(desc.sizes) * int64_t(size_of(desc.dtype)));
   return result;
 }
 

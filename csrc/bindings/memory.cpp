@@ -1,6 +1,8 @@
 // Looks at NumPy's own struct of an array, which calls nothing.
 #include "bindings/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 
 #include "bindings/imported.h"
@@ -68,6 +70,15 @@ bool Remembered::is_unchanged(py::handle array) const {
   for (size_t i = 0; i < count_; ++i)
     if (memories_[i].is_of(array)) return memories_[i].is_unchanged();
   return true;
+}
+
+void ask_for_large_pages(void* data, int64_t bytes) {
+  constexpr uintptr_t kPage = 1 << 12;  // that requests are made of
+  if (bytes < kLargeBytes) return;
+  const auto begin = reinterpret_cast<uintptr_t>(data), end = begin + uintptr_t(bytes),
+             first = (begin + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
+  // Systems that have none refuse, and nothing is lost by it.
+  (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
 void Pins::add(py::handle array) {

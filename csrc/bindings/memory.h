@@ -1,4 +1,5 @@
-// Where arrays' memory is: remembered while Python code may move it, held while work runs.
+// Where arrays' memory is: remembered while Python code may move it, held while work runs; and new
+// memory of results.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -51,6 +52,13 @@ class Remembered {
   std::array<NumpyMemory, kMost> memories_;
   size_t count_ = 0;
 };
+
+/// From which on memory is much, as NumPy has it: two large pages.
+constexpr int64_t kLargeBytes = 4 << 20;
+
+/// Asks for large pages under new memory on the CPU, if it is much: the system clears each page as
+/// it is first written, and small ones take longer than any operator. NumPy asks so itself.
+void ask_for_large_pages(void* data, int64_t bytes);
 
 /// Keeps the memory of arrays where it is, as far as their libraries let anybody do that, while
 /// other threads may run: NumPy's and torch's.

@@ -7,6 +7,7 @@
 #include "bindings/arguments.h"
 #include "bindings/call.h"
 #include "bindings/exporter.h"
+#include "bindings/memory.h"
 #include "bindings/operators.h"
 #include "bindings/plan_cache.h"
 #include "bindings/raise.h"
@@ -114,6 +115,10 @@ PYBIND11_MODULE(CUDML_INNER_MODULE, module) {
   module.def("build_info", &build_info);
   module.def("check_environment",
              [](const std::string& op) { library::check_environment(op.c_str()); });
+  module.attr("LARGE_BYTES") = kLargeBytes;
+  module.def("ask_for_large_pages", [](uintptr_t address, int64_t bytes) {
+    ask_for_large_pages(reinterpret_cast<void*>(address), bytes);
+  });
   module.def("get_num_threads", &get_num_threads);
   module.def("set_num_threads", &set_num_threads);
   module.def("clear_cache", &clear_plans);

@@ -15,7 +15,16 @@ from torch import Tensor
 import cudml
 from cudml._typing import GradientName
 from cudml.torch._activations import decode
-from cudml.torch._results import RESULTS, Ints, Triple, keep_order, keeps_order, masked, row_major
+from cudml.torch._results import (
+    RESULTS,
+    Ints,
+    Triple,
+    keep_order,
+    keeps_order,
+    masked,
+    new_like,
+    row_major,
+)
 from cudml.torch._schemas import library
 
 OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
@@ -112,7 +121,7 @@ def normalized_with_statistics(x: Tensor, scale: Any, bias: Any, *arguments: Any
         epsilon=epsilon,
         activation=decode(activation, parameters),
         return_statistics=True,
-        out=None if keeps_order(x) else (torch.empty_like(x), None, None),
+        out=None if keeps_order(x) else (new_like(x), None, None),
     )
     return row_major(*results)
 

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from cudml import _backend
+
 Ints: TypeAlias = Sequence[Any]  # int or SymInt
 Triple: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
@@ -51,11 +53,24 @@ def keep_order(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> bool:
     return is_packed and keeps_order(x)
 
 
+def on_large_pages(new: Tensor) -> Tensor:
+    """A new tensor that nothing has been written to, as `cudml` itself makes one that is large."""
+    if type(new) is Tensor and new.is_cpu and new.nbytes >= _backend.core.LARGE_BYTES:
+        _backend.core.ask_for_large_pages(new.data_ptr(), new.nbytes)
+    return new
+
+
+def new_like(like: Tensor) -> Tensor:
+    return on_large_pages(torch.empty_like(like))
+
+
 def empty(like: Tensor, sizes: Ints, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor of another shape in the memory format of the first argument."""
     kept = format_of(like)
     kind = like.dtype if dtype is None else dtype
-    return torch.empty(tuple(sizes), dtype=kind, device=like.device, memory_format=kept)
+    return on_large_pages(
+        torch.empty(tuple(sizes), dtype=kind, device=like.device, memory_format=kept)
+    )
 
 
 def _pooled(x: Tensor, *arguments: Any) -> Tensor:
@@ -68,7 +83,7 @@ def _pooled_with_indices(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
 
 
 def _like(x: Tensor, *arguments: Any) -> Tensor:
-    return torch.empty_like(x)
+    return new_like(x)
 
 
 def _sized(grad: Tensor, input_sizes: Ints, *arguments: Any) -> Tensor:
@@ -87,7 +102,7 @@ def _unpooled(x: Tensor, indices: Tensor, output_sizes: Ints) -> Tensor:
 def masked(tensors: Sequence[Tensor | None], mask: Sequence[bool], like: Tensor) -> Triple:
     """A tensor like each one that is there and asked for; else one of shape (0,)."""
     first, second, third = (
-        torch.empty_like(t) if wanted and t is not None else like.new_empty(0)
+        new_like(t) if wanted and t is not None else like.new_empty(0)
         for t, wanted in zip(tensors, mask, strict=True)
     )
     return first, second, third
