@@ -26,6 +26,7 @@ from cases import (
 
 _TYPES = "hbfd"
 _IMAGES = ((1, 3, 224, 224), (4, 32, 128, 128), (8, 64, 56, 56), (8, 256, 14, 14), (2, 512, 7, 7))
+_SIGNALS = ((16, 3, 16_000), (8, 64, 4096), (8, 64, 512), (2, 512, 128))
 _ROWS = ((8192, 32), (4096, 64), (512, 768), (64, 4096), (3, 100_000))
 _SOURCE = "a grid of usual calls"
 
@@ -59,6 +60,20 @@ def _winners() -> list[tuple[str, str, dict[str, Any]]]:
         found.append((f"max+int64 {size}x{size}/{step}", MAX, geometry))
     halves = {"window": 2, "strides": 2, "pad": 0, "positions": "int64"}
     return [*found, ("unpool+int64 2x2/2", UNPOOL, halves)]
+
+
+def _signals() -> list[tuple[str, str, dict[str, Any]]]:
+    found = []
+    for size, step, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
+        geometry = {"window": size, "strides": step, "pad": pad}
+        whole = {**geometry, "include_padding": True}
+        found += [
+            (f"max {size}/{step}", MAX, geometry),
+            (f"max grad {size}/{step}", MAX_GRAD, geometry),
+            (f"average {size}/{step}", AVERAGE, whole),
+            (f"average grad {size}/{step}", AVERAGE_GRAD, whole),
+        ]
+    return found
 
 
 def _padding() -> list[tuple[str, str, dict[str, Any]]]:
@@ -96,5 +111,8 @@ def usual() -> tuple[Case, ...]:
     winners = [
         Case(0, what, op, _IMAGES, _TYPES, "CL", _SOURCE, args) for what, op, args in _winners()
     ]
-    calls = (*planes, *_normalization(), *winners)
+    signals = [
+        Case(0, what, op, _SIGNALS, _TYPES, "C", _SOURCE, args) for what, op, args in _signals()
+    ]
+    calls = (*planes, *_normalization(), *winners, *signals)
     return tuple(replace(one, number=i) for i, one in enumerate(calls, 101))

@@ -76,6 +76,9 @@ CASES = [
             pool((4, 8, 6, 10), 2, 2),
         "rows are at most 16 elements, 8 of float64 and for most pairs of columns and windows":
             same((4, 8, 4, 9), (3, 3), op="max_pooling"),
+        "rows are at most 16 elements, 8 of float64 and for most pairs of columns and windows of "
+        "three columns one apart, or less than 512 bytes":
+            pool((4, 8, 2, 64), (2, 5), (1, 2), dtype="float64"),
     }),
     Case("pool/plane_thirds", same((2, 3, 4, 6), (3, 3)), {
         USUAL: same((2, 3, 4, 6), (3, 3), dtype="float64"),

@@ -82,6 +82,8 @@ constexpr int64_t kLanes = 128, kBytes = 1 << 17;
 /// There must be room for so many: beside fewer planes walking the windows takes longer than
 /// joining them.
 constexpr int64_t kFewest = 32;
+/// Bytes of a row from which on its values are joined as fast where they stand.
+constexpr int64_t kLongRow = 512;
 
 }  // namespace turn
 

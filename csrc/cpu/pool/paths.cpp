@@ -94,10 +94,9 @@ bool fits_pairs(const PoolPlan& plan, const Machine&) {
 bool has_avx(const PoolPlan&, const Machine&) { return !kIsKeptSmall; }
 bool is_turned(const PoolPlan& plan, const Machine&) { return fits_turned(plan); }
 
-/// Elements of the longest row that is turned although loops along rows have something of several
-/// windows at once: those are as fast where rows are longer.
+/// Elements of the longest row that is turned: loops along rows are as fast where they are longer,
+/// those that have something of several windows at once from fewer elements on.
 int64_t most_turned(const PoolPlan& plan, const Machine& machine) {
-  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   const int64_t bytes = size_of(plan.dtype), floats = 64 / std::max<int64_t>(bytes, 4);
   const bool is_packed = fits_packed(plan, machine);
   if (is_packed && has_type<plane_thirds>(plan, machine) && fits_plane_thirds(plan, machine))
@@ -105,7 +104,9 @@ int64_t most_turned(const PoolPlan& plan, const Machine& machine) {
   if (has_type<pairs>(plan, machine) && fits_pairs(plan, machine))
     return plan.axis[2].window > 2 ? floats : std::min<int64_t>(kVectorBytes / 4, 32 / bytes);
   const bool has_fourths = has_type<fourths>(plan, machine) && fits_fourths(plan, machine);
-  return has_fourths || (is_packed && plan.kind != PoolKind::lp) ? floats : kAny;
+  return has_fourths || (is_packed && plan.kind != PoolKind::lp)
+             ? floats
+             : (tuning::turn::kLongRow - 1) / bytes;
 }
 
 bool are_rows_short(const PoolPlan& plan, const Machine& machine) {
@@ -157,7 +158,8 @@ constexpr Path<PoolPlan> kPaths[] = {
        is_turned},
       kFitsStrips,
       {"rows are at most 16 elements, 8 of float64 and for most pairs of columns and windows of "
-       "three columns one apart, or no loops along rows have something of several windows at once",
+       "three columns one apart, or less than 512 bytes where no loops along rows have something "
+       "of several windows at once",
        are_rows_short}},
      run_turned,
      {2.26, "88 average 3x3/2, 64x256x14x14, float16 C"}},

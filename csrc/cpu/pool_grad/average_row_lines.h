@@ -53,10 +53,13 @@ struct AverageRowShape {
         has_thirds(is_third(x) && is_third(y) && columns == x.in && p.forward.y.space[1] == x.in &&
                    p.result.space[1] == x.in) {}
 
+  int64_t chunks() const { return (x.in + columns - 1) / columns; }
+
+  /// Of each chunk of columns.
   TaskSpace tasks() const {
     TaskSpace space = plane_tasks(plan, false, 1);
     space.dim[kSpaceDim + 1].size = (y.in + height - 1) / height;
-    space.dim[kSpaceDim + 2].size = (x.in + columns - 1) / columns;
+    space.dim[kSpaceDim + 2].size = 1;
     return space;
   }
 
@@ -89,9 +92,10 @@ struct AverageRowLines {
   alignas(64) Sum numbers[Shape::kRoom];
   LineStream out;
 
-  /// Divisions take longer than a short row: planes have their bands in common.
-  void prepare(const Shape& shape, const Task& task) {
-    if (task.space(2) != chunk) prepare_columns(shape, task.space(2));
+  /// Divisions take longer than a short row: planes have their bands in common, and all tasks of a
+  /// chunk of columns follow each other.
+  void prepare(const Shape& shape, int64_t columns, const Task& task) {
+    if (columns != chunk) prepare_columns(shape, columns);
     if (task.space(1) != band) prepare_rows(shape, task.space(1));
   }
 

@@ -78,17 +78,24 @@ class AverageRows {
 
   void run() const {
     const TaskSpace space = shape_.tasks();
-    parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const auto lines = std::make_unique_for_overwrite<Lines>();
-      for_tasks(space, begin, end, [&](const Task& task, int64_t) { block(task, *lines); });
-    });
+    const int64_t tasks = space.count();
+    parallel_for(tasks * shape_.chunks(), plan_.compulsory_bytes(),
+                 [&](int64_t begin, int64_t end) {
+                   const auto lines = std::make_unique_for_overwrite<Lines>();
+                   for (int64_t i = begin, stop; i < end; i = stop) {
+                     const int64_t chunk = i / tasks, before = chunk * tasks;
+                     stop = std::min(end, before + tasks);
+                     for_tasks(space, i - before, stop - before,
+                               [&](const Task& task, int64_t) { block(task, chunk, *lines); });
+                   }
+                 });
   }
 
  private:
   /// Columns are joined some rows later than rows, when the stores of their line have left the
   /// processor: loads at other offsets wait for that.
-  void block(const Task& task, Lines& s) const {
-    s.prepare(shape_, task);
+  void block(const Task& task, int64_t chunk, Lines& s) const {
+    s.prepare(shape_, chunk, task);
     if (shape_.has_thirds && s.counts_alike && s.rows_alike) return join_neighbours(task, s);
     const int64_t top = task.space(1) * shape_.height,
                   bottom = std::min(top + shape_.height, y_.in);
