@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from arrays import Arrays
 from cases import AVERAGE_GRAD, LP_GRAD, MAX_GRAD, MVN_GRAD, PAD_GRAD
+from problems import Problem
 
 from . import Ways
 from .torch_arguments import MODES, geometry, last_first
@@ -113,20 +114,22 @@ def _pads(arrays: Arrays) -> list[int]:
 def _direct_max(arrays: Arrays) -> Ways:
     """PyTorch is given the indices that the forward call found; cudml finds the winners again."""
     problem = arrays.problem
-    x, grad, dx = (arrays.image(name) for name in ("x", "grad", "y"))
-    nd, (k, s, p, d) = len(problem.axes), geometry(problem)
+    x, grad, dx = _planes(arrays, "x", "grad", "y")
+    nd, (k, s, p, d) = x.ndim - 2, _windows(problem)
     forward = getattr(F, f"max_pool{nd}d")
     _, indices = forward(x, k, s, p, d, problem.ceil, return_indices=True)
     given = (grad, x, k, s, p, d, problem.ceil, indices)
-    return _both_ways(getattr(aten, f"max_pool{nd}d_with_indices_backward"), given, dx)
+    backward = getattr(aten, f"max_pool{nd}d_with_indices_backward")
+    return _as_rows(problem, _both_ways(backward, given, dx))
 
 
 def _direct_average(arrays: Arrays) -> Ways:
-    problem, grad, dx = arrays.problem, arrays.image("grad"), arrays.image("y")
-    nd, (k, s, p, _) = len(problem.axes), geometry(problem)
+    problem, (grad, dx) = arrays.problem, _planes(arrays, "grad", "y")
+    nd, (k, s, p, _) = dx.ndim - 2, _windows(problem)
     include = problem.case.args.get("include_padding", False)
     given = (grad, torch.zeros_like(dx), k, s, p, problem.ceil, include, None)
-    return _both_ways(getattr(aten, f"avg_pool{nd}d_backward"), given, dx)
+    backward = getattr(aten, f"avg_pool{nd}d_backward")
+    return _as_rows(problem, _both_ways(backward, given, dx))
 
 
 def _direct_padding(arrays: Arrays) -> Ways:
@@ -137,8 +140,28 @@ def _direct_padding(arrays: Arrays) -> Ways:
     return _both_ways(getattr(aten, f"{kind}_pad{nd}d_backward"), given, dx)
 
 
+def _planes(arrays: Arrays, *names: str) -> list[torch.Tensor]:
+    """Of two dimensions at least, as PyTorch's gradients of windows have it: planes of one row."""
+    images = [arrays.image(name) for name in names]
+    return [t.unsqueeze(-2) for t in images] if len(arrays.problem.axes) == 1 else images
+
+
+def _windows(problem: Problem) -> tuple[list[int], ...]:
+    """The geometry on these planes."""
+    if len(problem.axes) > 1:
+        return geometry(problem)
+    return tuple([one, *given] for one, given in zip((1, 1, 0, 1), geometry(problem), strict=True))
+
+
 def _both_ways(backward: Any, given: tuple[Any, ...], dx: torch.Tensor) -> Ways:
     return {
         "backward": lambda: backward(*given),
         "grad_input=": lambda: backward.grad_input(*given, grad_input=dx),
     }
+
+
+def _as_rows(problem: Problem, ways: Ways) -> Ways:
+    """What is computed of planes of one row, as the rows."""
+    if len(problem.axes) > 1:
+        return ways
+    return {name: lambda way=way: way().squeeze(-2) for name, way in ways.items()}

@@ -2,6 +2,7 @@
 #include "bindings/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -73,10 +74,10 @@ bool Remembered::is_unchanged(py::handle array) const {
 }
 
 void ask_for_large_pages(void* data, int64_t bytes) {
-  constexpr uintptr_t kPage = 1 << 12;  // that requests are made of
   if (bytes < kLargeBytes) return;
+  const auto page = uintptr_t(sysconf(_SC_PAGESIZE));  // requests are made of whole ones
   const auto begin = reinterpret_cast<uintptr_t>(data), end = begin + uintptr_t(bytes),
-             first = (begin + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
+             first = (begin + page - 1) / page * page, last = end / page * page;
   // Systems that have none refuse, and nothing is lost by it.
   (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }

@@ -15,9 +15,9 @@ from folders import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-arrays_of, cudml_calls, device_cpu, problems, verify = map(
+arrays_of, cudml_calls, device_cpu, problems, usual, verify = map(
     importlib.import_module,
-    ("arrays", "contenders.cudml_calls", "device_cpu", "problems", "verify"),
+    ("arrays", "contenders.cudml_calls", "device_cpu", "problems", "usual", "verify"),
 )
 sys.path.remove(str(BENCHMARKS))
 HAS_BFLOAT16 = importlib.util.find_spec("ml_dtypes") is not None
@@ -36,6 +36,8 @@ SMALL = {
     "80 L2 global + grad, 32x512x30x40, float32 C": (2, 3, 4, 5),
     "82 unpool+uint32 2x2/2, 16x64x256x256, float32 C": (3, 2, 6, 8),
     "84 edge 1 + grad, 2x32x48x96x96, float32 C": (2, 3, 4, 5, 6),
+    "139 max grad 3/2, 2x512x128, float32 C": (2, 3, 9),
+    "141 average grad 3/2, 2x512x128, float32 C": (2, 3, 10),
 }
 
 
@@ -59,7 +61,8 @@ def test_compulsory_bytes(name: str, size: int) -> None:
 
 
 def smaller(name: str) -> Problem:
-    (problem,) = (p for p in problems.problems() if p.name == name)
+    all_ = (*problems.problems(), *problems.problems(cases=usual.usual()))
+    (problem,) = (p for p in all_ if p.name == name)
     return dataclasses.replace(problem, shape=SMALL[name])
 
 
