@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cudml.torch._kept import kept
+
 _LARGEST = 2**32 - 1
 _FIELDS = ("WindowSize", "Strides", "StartPadding", "EndPadding", "Dilations")
 
@@ -47,10 +49,6 @@ def wholes(
     """An int for each of `count` dimensions; one alone stands for all of them."""
     if type(values) is int and least <= values <= most:
         return [values] * count
-    # Lists of ints, as cudml.torch.functional has them, are taken without a name for each entry.
-    is_whole = type(values) is list and all(type(v) is int and least <= v <= most for v in values)
-    if is_whole and len(values) == count:
-        return list(values)
     if not is_list(values):
         return [whole(op, f"{field}[0]", values, least, most)] * count
     if len(values) != count:
@@ -106,8 +104,10 @@ class Windows:
     op: str
     axes: list[int]
     fields: tuple[list[int], ...]
+    is_canonical: bool  # whether the tensor is {N,C,spatial} already
 
     @staticmethod
+    @kept
     def of(op: str, rank: int, axes: Any, *values: Any) -> Windows:
         """Windows with these geometry arguments, over `axes` or the dimensions from 2 on."""
         if axes is None:
@@ -127,11 +127,8 @@ class Windows:
             wholes(op, field, value, len(pooled), low)
             for field, value, low in zip(_FIELDS, values, least, strict=True)
         ]
-        return Windows(op, pooled, tuple(fields))
-
-    def is_canonical(self, rank: int) -> bool:
-        """Whether a tensor is {N,C,spatial} already."""
-        return 3 <= rank <= 5 and self.axes == list(range(2, rank))
+        is_canonical = 3 <= rank <= 5 and pooled == list(range(2, rank))
+        return Windows(op, pooled, tuple(fields), is_canonical)
 
     def order(self, rank: int) -> list[int]:
         """The dimensions with the batch ones first."""
@@ -139,14 +136,14 @@ class Windows:
 
     def fold(self, x: Tensor) -> Tensor:
         """The tensor as {batch,1,spatial}."""
-        if self.is_canonical(x.dim()):
+        if self.is_canonical:
             return x
         spatial = [x.shape[a] for a in self.axes]
         return x.permute(self.order(x.dim())).reshape(-1, 1, *spatial)
 
     def folded_sizes(self, sizes: Sequence[Any]) -> list[Any]:
         """What `fold` makes of a shape."""
-        if self.is_canonical(len(sizes)):
+        if self.is_canonical:
             return list(sizes)
         batch: Any = 1
         for d in self.order(len(sizes))[: -len(self.axes)]:
@@ -155,7 +152,7 @@ class Windows:
 
     def unfold(self, y: Tensor, sizes: Sequence[Any]) -> Tensor:
         """A result for {batch,1,spatial} in the order of the input, whose batch sizes it has."""
-        if self.is_canonical(len(sizes)):
+        if self.is_canonical:
             return y
         order = self.order(len(sizes))
         batch = [sizes[d] for d in order[: -len(self.axes)]]
@@ -202,3 +199,12 @@ class Windows:
         # dynamo of PyTorch 2.4 refuses torch.sym_min of ints; what else traces, min of symbols
         least = min if torch.compiler.is_dynamo_compiling() else torch.sym_min
         return least(every, inside)
+
+
+@kept
+def pooled(
+    op: str, sizes: Sequence[Any], axes: Any, asked: Any, *values: Any
+) -> tuple[Windows, list[Any]]:
+    """The windows of a tensor of these sizes, and the output's pooled sizes."""
+    windows = Windows.of(op, len(sizes), axes, *values)
+    return windows, windows.output_sizes(sizes, asked)

@@ -77,7 +77,7 @@ def is_plain(*tensors: Any) -> bool:
 
 def is_recorded(*tensors: Any) -> bool:
     """Whether autograd keeps a gradient of a call on these, and nothing else watches."""
-    return _is_grad_enabled() and is_plain(*tensors) and any_requires_grad(tensors)
+    return _is_grad_enabled() and any_requires_grad(tensors) and is_plain(*tensors)
 
 
 def is_own(*tensors: Any) -> bool:

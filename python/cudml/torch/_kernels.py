@@ -15,6 +15,7 @@ from torch import Tensor
 import cudml
 from cudml._typing import GradientName
 from cudml.torch._activations import decode
+from cudml.torch._kept import kept
 from cudml.torch._results import (
     RESULTS,
     Ints,
@@ -126,14 +127,20 @@ def normalized_with_statistics(x: Tensor, scale: Any, bias: Any, *arguments: Any
     return row_major(*results)
 
 
+@kept
+def names_of(mask: tuple[bool, ...]) -> tuple[GradientName, ...]:
+    """The gradients that a mask asks for."""
+    return tuple(name for name, wanted in zip(OUTPUTS, mask, strict=True) if wanted)
+
+
 def _chosen(tensors: tuple[Any, Any, Any], mask: Sequence[bool]) -> dict[str, Any]:
     """`outputs` and `out` of a gradient for what the mask asks for and is there."""
-    wanted = [m and t is not None for t, m in zip(tensors, mask, strict=True)]
+    wanted = tuple(bool(m) and t is not None for t, m in zip(tensors, mask, strict=True))
     out = None
     if not keep_order(*tensors):
         made = masked(tensors, mask, tensors[0])
         out = tuple(t if w else None for t, w in zip(made, wanted, strict=True))
-    return {"outputs": [name for name, w in zip(OUTPUTS, wanted, strict=True) if w], "out": out}
+    return {"outputs": names_of(wanted), "out": out}
 
 
 def _every(gradients: Sequence[Tensor | None], like: Tensor) -> Triple:

@@ -109,7 +109,7 @@ def mean_variance_normalization(
 def broadcast(views: Views, *parameters: Tensor | None) -> list[Tensor | None]:
     """Parameters in the shape that broadcasts."""
     sizes: Any = views.parameters
-    return [t if t is None else t.reshape(sizes) for t in parameters]
+    return [t if t is None else t.reshape(*sizes) for t in parameters]
 
 
 def normalization_of_views(
@@ -134,7 +134,7 @@ def normalization_of_views(
         return y
     scale, bias = broadcast(views, scale, bias)
     result: Any = mean_variance_normalization(  # type: ignore[call-overload, misc]
-        x if views.x is None else x.view(views.x),
+        x if views.x is None else x.view(*views.x),
         scale,
         bias,
         axes=axes,
@@ -147,7 +147,7 @@ def normalization_of_views(
         result, *found = result
         with torch.no_grad():
             statistics(*found)
-    return result if views.x is None else result.reshape(x.shape)
+    return result if views.x is None else result.reshape(*x.shape)
 
 
 def _statistics(x: Tensor, axes: list[int], use_mean: bool, use_variance: bool) -> Any:

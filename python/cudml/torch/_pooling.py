@@ -9,7 +9,7 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
-from cudml.torch._arguments import Windows, flag, shape, whole
+from cudml.torch._arguments import Windows, flag, pooled, shape, whole
 from cudml.torch._dispatch import call, check_tensors, is_own
 from cudml.torch._results import keeps_order
 
@@ -89,8 +89,8 @@ def max_pooling(
     geometry = (window_size, strides, start_padding, end_padding, dilations)
     op = "max_pooling"
     check_tensors(op, x=x)
-    windows = Windows.of(op, x.dim(), axes, *geometry)
-    arguments = (windows.fold(x), *windows.fields, windows.output_sizes(x.shape, output_sizes))
+    windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
+    arguments = (windows.fold(x), *windows.fields, sizes)
     if not flag(op, "return_indices", return_indices):
         return windows.unfold(call(op, *arguments), x.shape)
     kind = _index_type(op, index_dtype, x)
@@ -195,8 +195,8 @@ def average_pooling(
     geometry = (window_size, strides, start_padding, end_padding, dilations)
     op = "average_pooling"
     check_tensors(op, x=x)
-    windows = Windows.of(op, x.dim(), axes, *geometry)
-    own = (flag(op, "IncludePadding", include_padding), windows.output_sizes(x.shape, output_sizes))
+    windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
+    own = (flag(op, "IncludePadding", include_padding), sizes)
     return windows.unfold(call(op, windows.fold(x), *windows.fields, *own), x.shape)
 
 
@@ -286,8 +286,8 @@ def lp_pooling(
     geometry = (window_size, strides, start_padding, end_padding, dilations)
     op = "lp_pooling"
     check_tensors(op, x=x)
-    windows = Windows.of(op, x.dim(), axes, *geometry)
-    own = (whole(op, "P", p, 1), windows.output_sizes(x.shape, output_sizes))
+    windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
+    own = (whole(op, "P", p, 1), sizes)
     return windows.unfold(call(op, windows.fold(x), *windows.fields, *own), x.shape)
 
 

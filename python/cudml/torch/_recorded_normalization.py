@@ -15,7 +15,7 @@ import cudml
 from cudml.torch._activations import decode
 from cudml.torch._autograd import FORMULAS, given, placeholder, save_normalization
 from cudml.torch._dispatch import call, is_batched, is_own
-from cudml.torch._kernels import KERNELS, OUTPUTS, detached, normalized_with_statistics
+from cudml.torch._kernels import KERNELS, detached, names_of, normalized_with_statistics
 from cudml.torch._results import keep_order
 
 OP = "mean_variance_normalization"
@@ -40,12 +40,12 @@ def as_results(mean: Any, variance: Any) -> None:
 
 
 def _as(t: Any, sizes: Sequence[int] | None) -> Any:
-    return t if t is None or sizes is None else t.view(sizes)
+    return t if t is None or sizes is None else t.view(*sizes)
 
 
 def _back(t: Tensor | None, sizes: Any) -> Tensor | None:
     """In the shape of the tensor that it belongs to."""
-    return t if t is None or t.shape == sizes else t.reshape(sizes)
+    return t if t is None or t.shape == sizes else t.reshape(*sizes)
 
 
 def forward(
@@ -98,7 +98,7 @@ def _own_gradients(ctx: Any, saved: Any, grad: Tensor) -> Any:
             use_variance=use_variance,
             epsilon=epsilon,
             activation=decode(activation, parameters),
-            outputs=[n for n, wanted in zip(OUTPUTS, ctx.needs_input_grad, strict=False) if wanted],
+            outputs=names_of(ctx.needs_input_grad[:3]),
         )
     except BufferError:  # memory that it cannot read
         return None

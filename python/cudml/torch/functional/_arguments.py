@@ -20,12 +20,12 @@ def tensor(function: str, name: str, value: Any) -> torch.Tensor:
     return value
 
 
-def rank(function: str, input: torch.Tensor, least: int, most: int) -> int:
-    """The number of dimensions of `input`, which must be in this range."""
-    if not least <= input.dim() <= most:
-        text = f"{function}: input has {input.dim()} dimensions; it must have {least}"
+def rank(function: str, sizes: Sequence[Any], least: int, most: int) -> int:
+    """The number of dimensions of an input of these sizes, which must be in this range."""
+    if not least <= len(sizes) <= most:
+        text = f"{function}: input has {len(sizes)} dimensions; it must have {least}"
         raise ValueError(text + (f" to {most}" if most > least else ""))
-    return input.dim()
+    return len(sizes)
 
 
 def whole(function: str, name: str, value: Any, least: int, most: int = LARGEST) -> Any:
@@ -100,12 +100,12 @@ def activation(value: Any) -> Any:
     return value
 
 
-def shaped(function: str, name: str, value: Any, shape: Sequence[int]) -> torch.Tensor | None:
-    """A weight, a bias or statistics, which must be of this shape; or None."""
-    if value is None:
-        return None
-    given = tensor(function, name, value)
-    if given.shape != tuple(shape):
-        text = f"{function}: {name} has shape {tuple(given.shape)}; it must be {tuple(shape)}"
-        raise ValueError(text)
-    return given
+def shaped(function: str, shape: tuple[Any, ...], **given: Any) -> None:
+    """Refuse a weight, a bias or statistics that are not of this shape."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        found = tensor(function, name, value).shape
+        if found != shape:
+            text = f"{function}: {name} has shape {tuple(found)}; it must be {shape}"
+            raise ValueError(text)

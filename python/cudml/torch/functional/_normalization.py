@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 import cudml.torch as canonical
+from cudml.torch._kept import kept
 from cudml.torch._normalization import broadcast, normalization_of_views
 from cudml.torch._recorded_normalization import Views
 
@@ -23,38 +24,74 @@ from ._arguments import is_sequence, rank, shaped, tensor, whole
 MOST = 8  # dimensions of an operator's input
 
 
-def _trailing(function: str, x: Tensor, normalized_shape: Any) -> tuple[list[Any], list[int]]:
-    """`normalized_shape` as a list, and the dimensions that it stands for."""
+class _Groups(NamedTuple):
+    """What a function normalizes over, of an input of some shape."""
+
+    axes: list[int]  # of the views
+    views: Views
+    weight: tuple[Any, ...]  # the shape of weight and bias
+    count: Any  # elements of a group
+
+
+def _groups(axes: list[int], sizes: Sequence[Any], views: Views, weight: Sequence[Any]) -> _Groups:
+    return _Groups(axes, views, tuple(weight), math.prod([sizes[a] for a in axes]))
+
+
+@kept
+def _trailing(function: str, sizes: tuple[Any, ...], normalized_shape: Any) -> _Groups:
+    """The last dimensions, which `normalized_shape` stands for."""
     given = normalized_shape if is_sequence(normalized_shape) else [normalized_shape]
     shape = [whole(function, f"normalized_shape[{i}]", n, 0) for i, n in enumerate(given)]
-    first = rank(function, x, 1, MOST) - len(shape)
-    is_end = shape and first >= 0 and list(x.shape[first:]) == shape
+    first = rank(function, sizes, 1, MOST) - len(shape)
+    is_end = shape and first >= 0 and list(sizes[first:]) == shape
     if not is_end:
         text = (
             f"{function}: normalized_shape is {tuple(shape)}; it must be the end of input's shape"
         )
-        raise ValueError(f"{text} {tuple(x.shape)}")
-    return shape, list(range(first, x.dim()))
+        raise ValueError(f"{text} {sizes}")
+    views = Views(parameters=[1] * first + shape)
+    return _groups(list(range(first, len(sizes))), sizes, views, shape)
 
 
-def _of_shape(function: str, shape: Sequence[int], **given: Any) -> list[Tensor | None]:
-    """Weight and bias, each of this shape or None."""
-    return [shaped(function, name, value, shape) for name, value in given.items()]
+@kept
+def _of_channels(sizes: tuple[Any, ...], num_groups: Any) -> _Groups:
+    """Every sample of {N,C,...} by groups of channels."""
+    function, more = "group_norm", rank("group_norm", sizes, 2, MOST - 1) - 2
+    channels, groups = sizes[1], whole(function, "num_groups", num_groups, 1)
+    if channels % groups != 0:
+        text = f"{function}: num_groups is {groups}; it must divide the {channels} channels"
+        raise ValueError(text)
+    each = channels // groups
+    _more_than_one(function, sizes, sizes[0] * each * math.prod(sizes[2:]))
+    seen = [sizes[0], groups, each, *sizes[2:]]
+    views = Views(seen, [1, groups, each, *[1] * more])
+    return _groups(list(range(2, more + 3)), seen, views, [channels])
+
+
+@kept
+def _of_planes(function: str, sizes: tuple[Any, ...], is_of_batch: bool, is_own: bool) -> _Groups:
+    """Each channel of {N,C,...}, of a sample or of all of them, by its own statistics or not."""
+    more = rank(function, sizes, 2 if is_of_batch else 3, MOST) - 2
+    axes = [*([0] if is_of_batch else []), *range(2, more + 2)]
+    views = Views(parameters=[1, sizes[1], *[1] * more])
+    found = _groups(axes, sizes, views, sizes[1:2])
+    if is_own:
+        _more_than_one(function, sizes, found.count)
+    return found
 
 
 def _over(
-    x: Tensor, axes: list[int], parameters: list[Tensor | None], views: Views, **options: Any
+    x: Tensor, groups: _Groups, weight: Tensor | None, bias: Tensor | None, **options: Any
 ) -> Tensor:
-    """Normalizes views over `axes`. Where these hold no element there is nothing to normalize, as
-    in torch; the operator refuses that."""
-    sizes = x.shape if views.x is None else views.x
-    if any(isinstance(sizes[a], int) and sizes[a] == 0 for a in axes):
+    """Normalizes views. Where groups hold no element there is nothing to normalize, as in torch;
+    the operator refuses that."""
+    views = groups.views
+    if isinstance(groups.count, int) and groups.count == 0:
         options.pop("use_mean", None)
-        scale, bias = broadcast(views, *parameters)
-        y = canonical.normalize(x.view(sizes), None, None, scale, bias, **options)
+        seen = x if views.x is None else x.view(views.x)
+        y = canonical.normalize(seen, None, None, *broadcast(views, weight, bias), **options)
         return y.reshape(x.shape)
-    scale, bias = parameters
-    return normalization_of_views(x, scale, bias, views, axes=axes, **options)
+    return normalization_of_views(x, weight, bias, views, axes=groups.axes, **options)
 
 
 def layer_norm(
@@ -68,10 +105,9 @@ def layer_norm(
 ) -> Tensor:
     """Normalizes over the last dimensions; `bias` may be given without `weight`."""
     x = tensor("layer_norm", "input", input)
-    shape, axes = _trailing("layer_norm", x, normalized_shape)
-    parameters = _of_shape("layer_norm", shape, weight=weight, bias=bias)
-    views = Views(parameters=[1] * axes[0] + shape)
-    return _over(x, axes, parameters, views, epsilon=eps, activation=activation_of(activation))
+    groups = _trailing("layer_norm", tuple(x.shape), normalized_shape)
+    shaped("layer_norm", groups.weight, weight=weight, bias=bias)
+    return _over(x, groups, weight, bias, epsilon=eps, activation=activation_of(activation))
 
 
 def rms_norm(
@@ -88,12 +124,13 @@ def rms_norm(
     Without `eps` it is the spacing of input's type at 1, as torch has it.
     """
     x = tensor("rms_norm", "input", input)
-    shape, axes = _trailing("rms_norm", x, normalized_shape)
+    groups = _trailing("rms_norm", tuple(x.shape), normalized_shape)
+    shaped("rms_norm", groups.weight, weight=weight, bias=bias)
     return _over(
         x,
-        axes,
-        _of_shape("rms_norm", shape, weight=weight, bias=bias),
-        Views(parameters=[1] * axes[0] + shape),
+        groups,
+        weight,
+        bias,
         use_mean=False,
         epsilon=torch.finfo(x.dtype).eps if eps is None else eps,
         activation=activation_of(activation),
@@ -111,30 +148,15 @@ def group_norm(
 ) -> Tensor:
     """Normalizes {N,C,...} over groups of channels; channels-last memory is not copied."""
     x = tensor("group_norm", "input", input)
-    rank("group_norm", x, 2, MOST - 1)
-    channels = x.shape[1]
-    groups = whole("group_norm", "num_groups", num_groups, 1)
-    if channels % groups != 0:
-        text = f"group_norm: num_groups is {groups}; it must divide the {channels} channels"
-        raise ValueError(text)
-    _more_than_one("group_norm", x, x.shape[0] * (channels // groups) * math.prod(x.shape[2:]))
-    each = channels // groups
-    return _over(
-        x,
-        list(range(2, x.dim() + 1)),
-        _of_shape("group_norm", [channels], weight=weight, bias=bias),
-        Views([x.shape[0], groups, each, *x.shape[2:]], [1, groups, each, *[1] * (x.dim() - 2)]),
-        epsilon=eps,
-        activation=activation_of(activation),
-    )
+    groups = _of_channels(tuple(x.shape), num_groups)
+    shaped("group_norm", groups.weight, weight=weight, bias=bias)
+    return _over(x, groups, weight, bias, epsilon=eps, activation=activation_of(activation))
 
 
-def _more_than_one(function: str, x: Tensor, count: Any) -> None:
+def _more_than_one(function: str, sizes: tuple[Any, ...], count: Any) -> None:
     """Refuse statistics of a single element, as torch does in training."""
     if count == 1:
-        text = (
-            f"{function}: input's shape is {tuple(x.shape)}; it must have more than one element for"
-        )
+        text = f"{function}: input's shape is {sizes}; it must have more than one element for"
         raise ValueError(text + " each mean")
 
 
@@ -152,38 +174,31 @@ def _updates(running: tuple[Any, Any], momentum: float, count: Any) -> Callable[
 
 
 def _with_stored(
-    function: str, x: Tensor, running: tuple[Any, Any], parameters: list[Any], **options: Any
-) -> Tensor:
+    function: str, x: Tensor, views: Views, mean: Any, variance: Any, *parameters: Any,
+    **options: Any,
+) -> Tensor:  # fmt: skip
     """Normalizes with running statistics, which both have to be there."""
-    for name, value in zip(("running_mean", "running_var"), running, strict=True):
+    for name, value in (("running_mean", mean), ("running_var", variance)):
         if value is None:
             text = f"{function}: {name} is None; it must be a tensor where input's statistics"
             raise ValueError(text + " are not used")
-    return canonical.normalize(x, *broadcast(_of_channels(x), *running, *parameters), **options)
-
-
-def _of_channels(x: Tensor) -> Views:
-    """What there is for each channel, as it broadcasts."""
-    return Views(parameters=[1, x.shape[1], *[1] * (x.dim() - 2)])
+    return canonical.normalize(x, *broadcast(views, mean, variance, *parameters), **options)
 
 
 def _per_channel(
-    function: str, input: Any, running: tuple[Any, Any], weight: Any, bias: Any,
-    is_own: bool, axes: list[int], momentum: float, eps: float, activation: Any,
+    function: str, x: Tensor, mean: Any, variance: Any, weight: Any, bias: Any,
+    is_own: bool, is_of_batch: bool, momentum: float, **options: Any,
 ) -> Tensor:  # fmt: skip
     """Batch and instance normalization, which differ in the axes alone."""
-    x, shape = input, [input.shape[1]]
-    options: dict[str, Any] = {"epsilon": eps, "activation": activation_of(activation)}
-    parameters = _of_shape(function, shape, weight=weight, bias=bias)
-    _of_shape(function, shape, running_mean=running[0], running_var=running[1])
+    groups = _of_planes(function, tuple(x.shape), is_of_batch, bool(is_own))
+    shaped(
+        function, groups.weight, weight=weight, bias=bias, running_mean=mean, running_var=variance
+    )
     if not is_own:
-        return _with_stored(function, x, running, parameters, **options)
-    count = math.prod([x.shape[a] for a in axes])
-    _more_than_one(function, x, count)
-    views = _of_channels(x)
-    if count != 0 and not (running[0] is None and running[1] is None):
-        options["statistics"] = _updates(running, momentum, count)
-    return _over(x, axes, parameters, views, **options)
+        return _with_stored(function, x, groups.views, mean, variance, weight, bias, **options)
+    if groups.count != 0 and not (mean is None and variance is None):
+        options["statistics"] = _updates((mean, variance), momentum, groups.count)
+    return _over(x, groups, weight, bias, **options)
 
 
 def instance_norm(
@@ -204,10 +219,9 @@ def instance_norm(
     `use_input_stats` they take the place of input's own.
     """
     x = tensor("instance_norm", "input", input)
-    rank("instance_norm", x, 3, MOST)
     return _per_channel(
-        "instance_norm", x, (running_mean, running_var), weight, bias, use_input_stats,
-        list(range(2, x.dim())), momentum, eps, activation,
+        "instance_norm", x, running_mean, running_var, weight, bias, use_input_stats, False,
+        momentum, epsilon=eps, activation=activation_of(activation),
     )  # fmt: skip
 
 
@@ -228,8 +242,7 @@ def batch_norm(
     In training the running statistics that are given are updated.
     """
     x = tensor("batch_norm", "input", input)
-    rank("batch_norm", x, 2, MOST)
     return _per_channel(
-        "batch_norm", x, (running_mean, running_var), weight, bias, training,
-        [0, *range(2, x.dim())], momentum, eps, activation,
+        "batch_norm", x, running_mean, running_var, weight, bias, training, True,
+        momentum, epsilon=eps, activation=activation_of(activation),
     )  # fmt: skip

@@ -10,17 +10,19 @@ import torch
 from torch import Tensor
 
 import cudml.torch as canonical
+from cudml.torch._kept import kept
 
 from ._arguments import LARGEST, flag, is_sequence, rank, sides, tensor, whole, wholes
 
 Sizes: TypeAlias = int | Sequence[int]
 Pads: TypeAlias = int | Sequence[int | tuple[int, int]]
+Windows: TypeAlias = tuple[tuple[Any, ...], ...]  # five fields, of one entry per dimension
 
 
 def _batched(function: str, count: int, input: Any) -> Tensor:
     """`input` as {N,C,spatial}: torch takes {C,spatial}, too."""
     x = tensor(function, "input", input)
-    return x.unsqueeze(0) if rank(function, x, count + 1, count + 2) == count + 1 else x
+    return x.unsqueeze(0) if rank(function, x.shape, count + 1, count + 2) == count + 1 else x
 
 
 def _geometry(
@@ -34,29 +36,34 @@ def _geometry(
     return [window, steps, starts, ends, wholes(function, "dilation", dilation, count, 1)]
 
 
-def _output_sizes(function: str, x: Tensor, geometry: list[list[Any]], ceil_mode: Any) -> Any:
-    """torch's rounding, of which the ceiling drops windows that start in the end padding.
+@kept
+def _windows(
+    function: str, shape: Sequence[Any], ceil_mode: Any,
+    kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+) -> tuple[Windows, Any]:  # fmt: skip
+    """The windows on {N,C,spatial} of a shape, and torch's rounding of the number of their places,
+    of which the ceiling drops windows that start in the end padding.
 
-    It also gives a window that is longer than the padded input a single place: in `geometry` that
-    window is cut to its taps inside, and its stride leads past the input.
+    It also gives a window that is longer than the padded input a single place: that window is cut
+    to its taps inside, and its stride leads past the input.
     """
+    geometry = _geometry(function, len(shape) - 2, kernel_size, stride, padding, dilation)
     is_ceil = flag(function, "ceil_mode", ceil_mode)
     windows, steps = list(geometry[0]), list(geometry[1])
-    for i, (size, window, step, start, end, dilation) in enumerate(
-        zip(x.shape[2:], *geometry, strict=True)
+    for i, (size, window, step, start, end, dilated) in enumerate(
+        zip(shape[2:], *geometry, strict=True)
     ):
-        extent, padded = (window - 1) * dilation + 1, size + start + end
+        extent, padded = (window - 1) * dilated + 1, size + start + end
         if extent <= padded:
             continue
         if not (is_ceil and size > 0 and extent - padded < step):
             text = f"{function}: kernel_size[{i}] is {window} and spans {extent} elements; it must"
             raise ValueError(f"{text} span at most the padded input's {padded}")
-        windows[i], steps[i] = (padded - 1) // dilation + 1, size + start
-    geometry[:2] = [windows, steps]
-    return "ceil" if is_ceil else None
+        windows[i], steps[i] = (padded - 1) // dilated + 1, size + start
+    return tuple(map(tuple, (windows, steps, *geometry[2:]))), "ceil" if is_ceil else None
 
 
-def _in_plane(indices: Tensor, x: Tensor, geometry: list[list[Any]]) -> Tensor:
+def _in_plane(indices: Tensor, x: Tensor, geometry: Windows) -> Tensor:
     """Positions within the plane of a channel, from positions in the whole input."""
     plane = math.prod(x.shape[2:])
     within = indices % plane
@@ -72,8 +79,7 @@ def _max_pool(
     function: str, count: int, input: Any, sizes: tuple[Any, ...], ceil_mode: Any, with_indices: Any
 ) -> Any:
     x = _batched(function, count, input)
-    geometry = _geometry(function, count, *sizes)
-    rule = _output_sizes(function, x, geometry, ceil_mode)
+    geometry, rule = _windows(function, tuple(x.shape), ceil_mode, *sizes)
     is_single = input.dim() == count + 1
     if not flag(function, "return_indices", with_indices):
         y = canonical.max_pooling(x, *geometry, output_sizes=rule)
@@ -89,8 +95,7 @@ def _sum_pool(
 ) -> Tensor:  # fmt: skip
     """Average or Lp pooling."""
     x = _batched(function, count, input)
-    geometry = _geometry(function, count, *sizes)
-    rule = _output_sizes(function, x, geometry, ceil_mode)
+    geometry, rule = _windows(function, tuple(x.shape), ceil_mode, *sizes)
     y = pooling(x, *geometry, output_sizes=rule, **more)
     return y.squeeze(0) if input.dim() == count + 1 else y
 

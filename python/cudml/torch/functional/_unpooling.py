@@ -47,7 +47,7 @@ def _max_unpool(
     padding: Any, output_size: Any,
 ) -> Tensor:  # fmt: skip
     x, places = tensor(function, "input", input), tensor(function, "indices", indices)
-    is_single = rank(function, x, count + 1, count + 2) == count + 1
+    is_single = rank(function, x.shape, count + 1, count + 2) == count + 1
     if places.shape != x.shape:
         text = f"{function}: indices have shape {tuple(places.shape)}; it must be {tuple(x.shape)}"
         raise ValueError(text)
