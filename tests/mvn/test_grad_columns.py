@@ -116,6 +116,38 @@ def test_activations_and_statistics(activation: Any, dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-TEN-9")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("activation", [*ACTIVATIONS, "elu", "sigmoid"], ids=str)
+def test_columns_among_others(activation: Any, dtype: str) -> None:
+    """Whether slopes are kept, between a pass and the next one, depends on all columns together."""
+    given, axes = made("instance", 70, 64, dtype)
+    given["x"][0, 1, 5], given["x"][1, 69, 48] = INF, np.nan
+    given["grad"][0, 3, 0], given["grad"][1, 2, 17] = -INF, np.nan
+    how = {"axes": axes, "activation": activation}
+    check(OP, layouts=FLAT, backend=CPU, out=False, **given, **how)
+    every = gradient(**given, **how)
+    some = gradient(**{name: np.ascontiguousarray(a[..., :49]) for name, a in given.items()}, **how)
+    for whole, part in zip(every, some, strict=True):
+        assert bits(whole[..., :49]).tolist() == bits(part).tolist()
+
+
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("activation", ["swish", "gelu"])
+def test_a_sample_among_many(activation: str) -> None:
+    """The caches hold what is kept of one, and not of all."""
+    shape = (66, 257, 64)
+    given = {name: data(shape, "float32", k) for k, name in enumerate(("x", "grad"))}
+    given |= {name: data((1, 1, 64), "float32", k) for k, name in enumerate(("scale", "bias"), 2)}
+    assert takes(given, axes=1)
+    every, _, _ = gradient(**given, axes=1, activation=activation)
+    one = {name: a[-1:] for name, a in given.items()}
+    check(OP, axes=1, activation=activation, layouts=FLAT, backend=CPU, **one)
+    alone, _, _ = gradient(**one, axes=1, activation=activation)
+    np.testing.assert_array_equal(bits(every[-1:]), bits(alone))
+
+
+@pytest.mark.core
 @pytest.mark.decision("D-GRAD-16", "D-GRAD-19")
 def test_only_what_is_wanted() -> None:
     """The same bits as among others; x is not read where no result depends on it."""

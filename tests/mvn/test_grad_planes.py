@@ -115,6 +115,14 @@ def test_planes_that_share_their_scale(n: int, counts: tuple[int, ...], dtype: s
               variance=np.abs(data((1, 2, 1), "float32", 8)), **given)  # fmt: skip
 
 
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize(("dtype", "activation"), [("float16", "swish"), ("bfloat16", "tanh")])
+def test_a_group_too_large_to_keep_slopes_of(dtype: str, activation: str) -> None:
+    given = arrays_of_gradient((3, 1, 700_001), (1, 1, 1), dtype)
+    assert takes(given, axes=(0, 2))
+    check(OP, axes=(0, 2), activation=activation, layouts=FLAT, backend=CPU, out=False, **given)
+
+
 @pytest.mark.core
 @pytest.mark.decision("D-GRAD-16", "D-GRAD-19")
 def test_only_what_is_wanted() -> None:

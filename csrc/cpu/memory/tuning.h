@@ -255,8 +255,11 @@ constexpr int64_t kMostFold = 128;        // elements: longer packed pieces are 
 /// Threads share each of fewer cells than these a thread, from so many slices on.
 constexpr int64_t kFewCells = 4, kLargeSlices = 8;
 constexpr int64_t kStreamedBytes = 8192;  // of a plane: shorter ones have too few whole lines
-/// Elements of a cell whose gradients are kept between two passes: as floats the caches hold them.
-constexpr int64_t kMostKept = 1 << 18;
+/// Elements of a cell whose gradients are kept between two passes: as floats the third-level cache
+/// holds them, and a thread has the memory for them.
+constexpr int64_t kMostKept = 1 << 21;
+/// Elements of all cells of which columns keep them: each pass goes over x, grad and dx.
+constexpr int64_t kMostKeptColumns = 1 << 20;
 /// Of a cell side by side with others: a tile of so many rows stays in the second-level cache. So
 /// does a block of so many elements; memory is slow to find shorter pieces of rows.
 constexpr int64_t kMostCellRows = 1024, kBlockElements = 32768, kMostCells = 512;

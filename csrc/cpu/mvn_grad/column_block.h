@@ -30,7 +30,7 @@ inline int64_t turn_of(int64_t row_bytes, bool is_passing) {
 struct StripRows {
   int64_t n = 0;
   alignas(64) int64_t x[kStripRows], grad[kStripRows], dx[kStripRows];
-  int64_t x_step, grad_step;  // from each row to the next, or 0
+  int64_t x_step, grad_step, dx_step;  // from each row to the next, or 0
 };
 
 /// Packs n rows of a tile as floats, zeros behind its columns.
@@ -121,6 +121,7 @@ class ColumnBlock : public ColumnPasses {
     const bool is_even = layout_.row_rank == 1;
     rows_.x_step = is_even ? inner.x : 0;
     rows_.grad_step = is_even ? inner.grad : 0;
+    rows_.dx_step = is_even ? inner.dx : 0;
     int64_t bits = 0;
     for (int64_t r = 0; r < n; ++r) bits |= rows_.dx[r];
     are_lines_ = is_streamed_ && bits * int64_t(sizeof(T)) % 64 == 0;
@@ -131,7 +132,7 @@ class ColumnBlock : public ColumnPasses {
     const int64_t ahead = std::min(2 * turn_, kStripRows);
     TilePart<T, T, T> part{{zeros_, kBufferRows.none, 0},
                            {grad_ + at.grad, rows_.grad + r, ahead * rows_.grad_step},
-                           {dx_ ? dx_ + at.dx : nullptr, rows_.dx + r, 0},
+                           {dx_ ? dx_ + at.dx : nullptr, rows_.dx + r, ahead * rows_.dx_step},
                            n,
                            0,
                            tiles_,

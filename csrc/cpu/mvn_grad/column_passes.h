@@ -20,6 +20,7 @@ struct ColumnWork {
   bool moments = false;   // sums of d and d * d
   bool products = false;  // sums of h and h * z; with moments, of h and h * d
   bool writes = false;    // dx
+  bool is_kept = false;   // h stays where dx will be, or stands there if that is written
 };
 
 /// Columns [first, first + n) of the rows at a position of the kept dimensions outside.
@@ -105,6 +106,16 @@ class ColumnPasses {
   template <class X, class G, class D>
   void run_part(const TilePart<X, G, D>& part, const ColumnWork& work) {
     if (work.moments) return add_moments(part, work);
+    if constexpr (std::is_same_v<D, float>)
+      if (work.writes && work.is_kept)
+        return finish(TilePart<X, float, D>{part.x,
+                                            {part.dx.base, part.dx.at, part.dx.ahead},
+                                            part.dx,
+                                            part.n,
+                                            part.first,
+                                            part.last,
+                                            part.origin},
+                      Through{}, work);
     const Activation& f = plan_.activation;
     if (is_passing_) return finish(part, Through{}, work);
     if (is_swish_) return finish(part, SwishPass(f, 0, 0), work);
@@ -140,9 +151,11 @@ class ColumnPasses {
       const TileConstants constants(constants_, begin_of(k));
       const TileRows<const X> x = part.x.tile(c);
       const TileRows<const G> grad = part.grad.tile(c);
-      if (work.products) add_products<kVectors>(x, grad, part.n, constants, pass, products_[k]);
-      if (!work.writes) return;
       const TileRows<D> dx = part.dx.tile(c);
+      if (work.products)
+        add_products<kVectors>(x, grad, part.n, constants, pass, products_[k],
+                               work.is_kept ? dx : TileRows<D>{});
+      if (!work.writes) return;
       const bool is_streamed = are_lines_ && reinterpret_cast<uintptr_t>(dx.base) % 64 == 0;
       write_tile<kVectors>(x, grad, dx, part.n, constants, pass, {has_product_, is_streamed});
     });

@@ -39,9 +39,9 @@ struct TileConstants {
 /// A tile's columns in each of some rows, and how far below, in elements, lines are read ahead.
 template <class T>
 struct TileRows {
-  T* base;
-  const int64_t* at;
-  int64_t ahead;
+  T* base = nullptr;
+  const int64_t* at = nullptr;
+  int64_t ahead = 0;
 
   T* operator[](int64_t r) const { return base + at[r]; }
   TileRows tile(int64_t column) const { return {base + column, at, ahead}; }
@@ -251,11 +251,12 @@ template <int kVectors, class T>
   passed.put(products);
 }
 
-/// Adds h and h * z.
-template <int kVectors, class T, class G, class Pass>
+/// Adds h and h * z; h is kept where there is a place for it, of floats.
+template <int kVectors, class T, class G, class Pass, class D>
 [[gnu::always_inline]] inline void add_products(TileRows<const T> x, TileRows<const G> grad,
                                                 int64_t n, const TileConstants& c,
-                                                const Pass& passing, TileSums& sums) {
+                                                const Pass& passing, TileSums& sums,
+                                                TileRows<D> kept) {
   const TileNormalizer<kVectors> normal(c);
   const TilePass<Pass, kVectors> pass(passing, c);
   StripSums<kVectors> strip(sums);
@@ -264,6 +265,11 @@ template <int kVectors, class T, class G, class Pass>
         const TileTerms<kRows, kVectors> terms(x, grad, r, normal, pass);
 #pragma GCC unroll 4
         for (int i = 0; i < terms.kCount; ++i) strip.add(i % kVectors, terms.h[i], terms.z[i]);
+        if constexpr (std::is_same_v<D, float>)
+          if (kept.base)
+#pragma GCC unroll 4
+            for (int i = 0; i < terms.kCount; ++i)
+              store_vector(kept[r + i / kVectors] + i % kVectors * kFloats, terms.h[i]);
       });
   strip.put(sums);
 }

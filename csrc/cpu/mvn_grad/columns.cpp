@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/column_block.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
@@ -24,7 +25,8 @@ class ColumnCells {
         layout_(sums_.layout()),
         width_(width_of(layout_.columns)),
         blocks_((layout_.columns + width_ - 1) / width_),
-        parts_((layout_.rows + kPartRows - 1) / kPartRows) {}
+        parts_((layout_.rows + kPartRows - 1) / kPartRows),
+        keeps_h_(keeps_slopes()) {}
 
   void run() {
     const bool needs_products = plan_.has_totals() || plan_.has_own_sums();
@@ -34,9 +36,10 @@ class ColumnCells {
       last.products = needs_products && !sums_.are_joined();
     }
     if (plan_.has_own_sums()) {
-      if (last.products) take_pass({false, true, false});
+      if (last.products) take_pass({false, true, false, keeps_h_});
       sums_.find_means();
       last.products = false;
+      last.is_kept = keeps_h_;
     }
     if (last.products || last.writes) take_pass(last);
     if (plan_.has_totals()) sums_.add_totals();
@@ -44,6 +47,17 @@ class ColumnCells {
 
  private:
   static constexpr int64_t kPartRows = 256;  // whatever is kept beside: sums must not change by it
+
+  /// Whether h stays where dx will be, if no column is in two tiles: slopes cost more than the
+  /// caches, and but for quick ones more than memory.
+  bool keeps_slopes() const {
+    const Activation& f = plan_.activation;
+    const bool has_place = std::is_same_v<T, float> && plan_.wants_dx && plan_.has_own_sums() &&
+                           layout_.columns % kTileColumns == 0;
+    if (!has_place || !reads_input(f.kind) || Gate<float>::suits(f)) return false;
+    return plan_.cells * plan_.cell_size <= tuning::mvn_grad::kMostKeptColumns ||
+           !SwishPass::suits(f);
+  }
 
   /// Even blocks that begin lines where rows do.
   static int64_t width_of(int64_t columns) {
@@ -100,6 +114,7 @@ class ColumnCells {
   ColumnSums sums_;
   const GradColumns& layout_;
   int64_t width_, blocks_, parts_;
+  bool keeps_h_;
 };
 
 }  // namespace

@@ -122,15 +122,12 @@ class PlaneSlices {
   static constexpr A kOne = 1, kZero = 0;
 
   static constexpr bool kIsWide = std::is_same_v<T, A>;
-  /// Slopes cost more than memory by narrow vectors. What is kept of a cell of halves takes memory
-  /// of its own, which the caches should hold.
-  static constexpr bool kAreSlow = kVectorBytes < 64;
-  static constexpr int64_t kMostKept = tuning::mvn_grad::kMostKept;
-
+  /// Slopes cost more than the caches that hold what is kept; those of halves take memory of their
+  /// own. Memory costs less than slopes by narrow vectors, or of which none is quick.
   bool keeps_slopes() const {
     if (!reads_v_ || has_gate_) return false;
-    if constexpr (kIsWide) return kAreSlow || !is_swish_;
-    return kAreSlow && plan_.cell_size <= kMostKept;
+    if (plan_.cell_size <= tuning::mvn_grad::kMostKept) return true;
+    return kIsWide && (kVectorBytes < 64 || !is_swish_);
   }
 
   /// `grad` is the member that has what is passed.
