@@ -305,7 +305,6 @@ CASES = [
     }),
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
-        "elements are floats of at most 32 bits": mvn_grad((5, 8), 0, (1, 8), dtype="float64"),
         SHARED: mvn_grad((5, 8), 0, (1, 1), **NEITHER, order=(1, 0)),
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7)),
         "groups do not consist of at most 256 packed planes":
@@ -334,8 +333,6 @@ CASES = [
         "a group is one packed row too short to be taken as such":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1))}),
     Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
-        "elements are floats of at most 32 bits":
-            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), dtype="float64"),
         SHARED: mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), **NEITHER),
         OF_CELLS: grad_sums((2, 3, 16), (1, 2), (2, 3, 1), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements":

@@ -31,27 +31,27 @@ struct ColumnSpan {
 };
 
 /// What belongs to the columns of a span, zeros behind them.
-[[gnu::noinline]] inline void set_constants(const MvnGradPlan& plan, const Operands& o,
-                                            const GradColumns& layout, const ColumnSpan& span,
-                                            const GradOffsets& origin,
-                                            const CellState<float>* states,
-                                            ColumnConstants<kGradColumns>& to) {
-  const CellState<float>* const own = states + span.outer * layout.kept.size;
+template <class A>
+[[gnu::noinline]] void set_constants(const MvnGradPlan& plan, const Operands& o,
+                                     const GradColumns& layout, const ColumnSpan& span,
+                                     const GradOffsets& origin, const CellState<A>* states,
+                                     ColumnConstants<kGradColumns, A>& to) {
+  const CellState<A>* const own = states + span.outer * layout.kept.size;
   int64_t cell = span.first / layout.fold, f = span.first % layout.fold;
   for (int64_t c = 0; c < span.n; ++c) {
-    const CellState<float>& state = own[cell];
+    const CellState<A>& state = own[cell];
     to.pivot[c] = state.normal.pivot;
     to.delta[c] = state.normal.delta;
     to.factor[c] = state.normal.factor;
     to.shift[c] = -state.mean_w;
     to.slope[c] = -state.mean_wz;
-    to.scale[c] = static_cast<float>(column_scale(plan, o, layout, origin, span.first + c));
+    to.scale[c] = static_cast<A>(column_scale<A>(plan, o, layout, origin, span.first + c));
     const int64_t at = origin.bias + cell * layout.kept.bias + f * layout.folded.bias;
-    to.bias[c] = plan.has_bias ? float(read_wide(o.inputs[3], plan.bias_dtype, at)) : 0;
+    to.bias[c] = plan.has_bias ? A(read_wide(o.inputs[3], plan.bias_dtype, at)) : 0;
     if (++f == layout.fold) f = 0, ++cell;
   }
-  for (float* row : {to.pivot, to.delta, to.factor, to.shift, to.slope, to.scale, to.bias})
-    std::fill_n(row + span.n, kTileColumns, 0.0f);
+  for (A* row : {to.pivot, to.delta, to.factor, to.shift, to.slope, to.scale, to.bias})
+    std::fill_n(row + span.n, kTileColumns, A(0));
 }
 
 /// Tiles [first, last) of n rows, which are counted from column `origin`.

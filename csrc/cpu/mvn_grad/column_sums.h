@@ -11,23 +11,26 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// The slope of a linear activation, or 1.
-inline double linear_slope(const Activation& f) {
-  return f.kind == ActivationKind::linear ? double(float(f.a)) : 1;
+template <class A>
+double linear_slope(const Activation& f) {
+  return f.kind == ActivationKind::linear ? double(A(f.a)) : 1;
 }
 
 /// Scale with that slope, of column c of the rows at `origin`.
-inline double column_scale(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout,
-                           const GradOffsets& origin, int64_t c) {
-  const double slope = linear_slope(plan.activation);
+template <class A>
+double column_scale(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout,
+                    const GradOffsets& origin, int64_t c) {
+  const double slope = linear_slope<A>(plan.activation);
   if (!plan.has_scale) return slope;
   const int64_t at =
       origin.scale + c / layout.fold * layout.kept.scale + c % layout.fold * layout.folded.scale;
   return read_wide(o.inputs[2], plan.scale_dtype, at) * slope;
 }
 
+template <class A>
 class ColumnSums {
  public:
-  using State = CellState<float>;
+  using State = CellState<A>;
 
   ColumnSums(const MvnGradPlan& plan, const Operands& operands)
       : plan_(plan),
@@ -36,7 +39,7 @@ class ColumnSums {
         states_(new State[size_t(plan.cells)]),
         is_joined_(new bool[size_t(plan.cells)]()) {
     for (int64_t cell = 0; cell < plan_.cells; ++cell)
-      states_[size_t(cell)] = state_given<float>(plan_, operands_, offsets(cell));
+      states_[size_t(cell)] = state_given<A>(plan_, operands_, offsets(cell));
   }
 
   const GradColumns& layout() const { return layout_; }
@@ -55,12 +58,12 @@ class ColumnSums {
               k % layout_.fold;
     for (int64_t cell = 0; cell < plan_.cells; ++cell) {
       const int64_t own = offsets(cell).x;
-      float values[kPlaces];
+      A values[kPlaces];
       for (int64_t k = 0; k < places; ++k)
-        values[k] = float(read_wide(operands_.inputs[0], plan_.dtype, own + at[k]));
+        values[k] = A(read_wide(operands_.inputs[0], plan_.dtype, own + at[k]));
       for (int64_t half = places / 2; half > 0; half /= 2)
         for (int64_t k = 0; k < half; ++k) values[k] += values[k + half];
-      states_[size_t(cell)].normal.pivot = finite_or_0(values[0] / float(places));
+      states_[size_t(cell)].normal.pivot = finite_or_0(values[0] / A(places));
     }
   }
 
@@ -91,15 +94,15 @@ class ColumnSums {
   bool take_statistics(bool is_last) {
     bool are_near = true;
     for (int64_t cell = 0; !is_last && plan_.use_mean && cell < plan_.cells; ++cell) {
-      const Moments<float> m = moments(cell);
+      const Moments<A> m = moments(cell);
       if (m.delta * m.delta <= 4 * (m.m2 / m.n)) continue;
       are_near = false;
-      states_[size_t(cell)].normal.pivot = finite_or_0(float(double(m.pivot) + m.delta));
+      states_[size_t(cell)].normal.pivot = finite_or_0(static_cast<A>(double(m.pivot) + m.delta));
     }
     if (!are_near) return false;
     for (int64_t cell = 0; cell < plan_.cells; ++cell) {
-      const Moments<float> m = moments(cell);
-      Normalizer<float>& normal = states_[size_t(cell)].normal;
+      const Moments<A> m = moments(cell);
+      Normalizer<A>& normal = states_[size_t(cell)].normal;
       normal = normalizer_of(m, plan_.use_variance, plan_.epsilon);
       if (sums_[3]) are_joined_ &= join(cell, double(normal.factor), m.delta);
     }
@@ -114,21 +117,21 @@ class ColumnSums {
                     first = cell % layout_.kept.size * layout_.fold;
       const GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, outer).offsets();
       const auto scale = [&](int64_t f) {
-        return column_scale(plan_, operands_, layout_, at, first + f);
+        return column_scale<A>(plan_, operands_, layout_, at, first + f);
       };
-      if (plan_.use_mean) state.mean_w = float(sum_of(cell, 2, scale) / n);
-      if (plan_.use_variance) state.mean_wz = float(sum_of(cell, 3, scale) / n);
+      if (plan_.use_mean) state.mean_w = static_cast<A>(sum_of(cell, 2, scale) / n);
+      if (plan_.use_variance) state.mean_wz = static_cast<A>(sum_of(cell, 3, scale) / n);
     }
   }
 
   void add_totals() const {
     const bool are_sums = plan_.kind == MvnGradKind::sums;
-    const Totals<float> totals(plan_, 1, operands_);
+    const Totals<A> totals(plan_, 1, operands_);
     for (int64_t i = 0; i < layout_.outer * layout_.columns; ++i) {
       const int64_t c = i % layout_.columns;
       GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, i / layout_.columns).offsets();
-      const double by = are_sums ? column_scale(plan_, operands_, layout_, at, c)
-                                 : linear_slope(plan_.activation);
+      const double by = are_sums ? column_scale<A>(plan_, operands_, layout_, at, c)
+                                 : linear_slope<A>(plan_.activation);
       at.add(layout_.at(c));
       for (int k = 0; k < 2; ++k)
         if (totals.is_wanted(k))
@@ -144,7 +147,7 @@ class ColumnSums {
     return GradWalk(plan_.kept, plan_.kept_rank, cell).offsets();
   }
 
-  static float finite_or_0(float v) { return is_finite(double(v)) ? v : 0; }
+  static A finite_or_0(A v) { return is_finite(double(v)) ? v : 0; }
 
   /// Sum k of a cell's columns, each times factor(column).
   template <class Factor>
@@ -155,12 +158,12 @@ class ColumnSums {
     return sum;
   }
 
-  Moments<float> moments(int64_t cell) const {
+  Moments<A> moments(int64_t cell) const {
     const auto n = double(plan_.cell_size);
     const auto one = [](int64_t) { return 1.0; };
     const double sum = sum_of(cell, 0, one), square = sum_of(cell, 1, one);
     if (!plan_.use_mean) return {n, 0, 0, square};
-    return moments_about<float>(n, states_[size_t(cell)].normal.pivot, sum, square);
+    return moments_about<A>(n, states_[size_t(cell)].normal.pivot, sum, square);
   }
 
   /// Turns a cell's h * d into h * z, if that loses nothing: no product of d has left the range.

@@ -14,10 +14,10 @@ constexpr int kTileVectors = 2, kMostTileVectors = kHasLineVectors ? 4 : kTileVe
 constexpr int64_t kTileColumns = kTileVectors * kFloats, kStripRows = 64;
 /// What belongs to each of some columns: z = ((x - pivot) - delta) * factor, v = scale * z + bias,
 /// dx = factor * (h * scale + shift + z * slope).
-template <int64_t kCount>
+template <int64_t kCount, class A = float>
 struct ColumnConstants {
   static constexpr int64_t kLength = kCount + kTileColumns;
-  alignas(64) float pivot[kLength], delta[kLength], factor[kLength], scale[kLength], bias[kLength],
+  alignas(64) A pivot[kLength], delta[kLength], factor[kLength], scale[kLength], bias[kLength],
       shift[kLength], slope[kLength];
 };
 

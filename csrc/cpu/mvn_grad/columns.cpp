@@ -7,6 +7,7 @@
 
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/column_block.h"
+#include "cpu/mvn_grad/wide_block.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
 
@@ -16,7 +17,8 @@ namespace {
 template <class T>
 class ColumnCells {
  public:
-  using Block = ColumnBlock<T>;
+  static constexpr bool kIsWide = std::is_same_v<T, double>;
+  using Block = std::conditional_t<kIsWide, WideBlock, ColumnBlock<T>>;
 
   ColumnCells(const MvnGradPlan& plan, const Operands& operands)
       : plan_(plan),
@@ -52,10 +54,10 @@ class ColumnCells {
   /// caches, and but for quick ones more than memory.
   bool keeps_slopes() const {
     const Activation& f = plan_.activation;
-    const bool has_place = std::is_same_v<T, float> && plan_.wants_dx && plan_.has_own_sums() &&
-                           layout_.columns % kTileColumns == 0;
+    const bool has_place = std::is_same_v<T, Acc<T>> && plan_.wants_dx && plan_.has_own_sums() &&
+                           (kIsWide || layout_.columns % kTileColumns == 0);
     if (!has_place || !reads_input(f.kind) || Gate<float>::suits(f)) return false;
-    return plan_.cells * plan_.cell_size <= tuning::mvn_grad::kMostKeptColumns ||
+    return plan_.cells * plan_.cell_size <= tuning::mvn_grad::kMostKeptColumns || kIsWide ||
            !SwishPass::suits(f);
   }
 
@@ -111,7 +113,7 @@ class ColumnCells {
 
   const MvnGradPlan& plan_;
   const Operands& operands_;
-  ColumnSums sums_;
+  ColumnSums<Acc<T>> sums_;
   const GradColumns& layout_;
   int64_t width_, blocks_, parts_;
   bool keeps_h_;
@@ -136,6 +138,7 @@ void mvn_grad_columns(const MvnGradPlan& plan, const Operands& operands) {
 }
 
 template void mvn_grad_columns<float>(const MvnGradPlan&, const Operands&);
+template void mvn_grad_columns<double>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_columns<Float16>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_columns<BFloat16>(const MvnGradPlan&, const Operands&);
 

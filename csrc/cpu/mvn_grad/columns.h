@@ -11,7 +11,7 @@ namespace cudml::cpu::CUDML_ISA {
 /// and share scale and bias from piece to piece: of the cell alone, not of what is kept beside it.
 bool are_grad_columns_apart(const MvnGradPlan& plan);
 
-/// T is float, Float16 or BFloat16.
+/// T is float, double, Float16 or BFloat16.
 template <class T>
 void mvn_grad_columns(const MvnGradPlan& plan, const Operands& operands);
 

@@ -34,9 +34,7 @@ bool has_moderate_rows(const MvnGradPlan& plan, const Machine&) {
 }
 
 void columns(const MvnGradPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>) mvn_grad_columns<T>(plan, a);
-  });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_columns<T>(plan, a); });
 }
 
 void side_by_side(const MvnGradPlan& plan, const Arrays& a) { mvn_grad_side_by_side(plan, a); }
@@ -54,9 +52,7 @@ void rows(const MvnGradPlan& plan, const Arrays& a) {
 }
 
 void planes(const MvnGradPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>) mvn_grad_planes<T>(plan, a);
-  });
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_planes<T>(plan, a); });
 }
 
 void plain(const MvnGradPlan& plan, const Arrays& a) {
@@ -72,8 +68,7 @@ constexpr Predicate<MvnGradPlan> kSumsOfCells{"sums are of elements that share s
 
 constexpr Path<MvnGradPlan> kPaths[] = {
     {"mvn_grad/columns",
-     {kNarrow,
-      kGroups,
+     {kGroups,
       {"elements of a group stand 8 or more apart, or packed pieces of at most 128, which share "
        "scale and bias",
        has_columns},
@@ -106,8 +101,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
      turned,
      {4.81, "125 LayerNorm grad, 8192x32, bfloat16 C"}},
     {"mvn_grad/planes",
-     {kNarrow,
-      kGroups,
+     {kGroups,
       kSumsOfCells,
       {"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
        has_planes}},

@@ -22,7 +22,7 @@ struct Through {
 template <class A>
 struct Gate {
   using V = Vector<A>;
-  using Bits = Vector<int32_t>;
+  using Bits = Vector<IntegerLike<A>>;
   V threshold, slope, factor, shift;
   Bits passing;  // no bits where what is not above it is blocked
 

@@ -235,6 +235,7 @@ void mvn_grad_planes(const MvnGradPlan& plan, const Operands& operands) {
 }
 
 template void mvn_grad_planes<float>(const MvnGradPlan&, const Operands&);
+template void mvn_grad_planes<double>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_planes<Float16>(const MvnGradPlan&, const Operands&);
 template void mvn_grad_planes<BFloat16>(const MvnGradPlan&, const Operands&);
 

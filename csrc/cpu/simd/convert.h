@@ -30,6 +30,9 @@ inline void store_narrow(float* p, Floats v, Whole, bool = false) { store_vector
 /// Past the caches; p is a multiple of the vector's bytes.
 inline void stream_narrow(float* p, Floats v, bool = false) { stream_vector(p, v); }
 
+inline Doubles load_wide(const double* p, Whole) { return load_vector<Doubles>(p); }
+inline void store_narrow(double* p, Doubles v, Whole, bool = false) { store_vector(p, v); }
+
 /// Lanes beyond a partial vector are 0.
 template <class T, class Lanes>
 inline Floats load_wide(const T* p, Lanes m) {
@@ -45,7 +48,7 @@ inline bool are_across_lines(const T*... row) {
 /// load_wide() of such elements, if they are `across`: the halves of a vector, one of which stands
 /// in one line, are there sooner than the vector, which needs two lines at once.
 template <class T, class Lanes>
-[[gnu::always_inline]] inline Floats load_across(const T* p, Lanes m, bool across) {
+[[gnu::always_inline]] inline Vector<Acc<T>> load_across(const T* p, Lanes m, bool across) {
   if constexpr (kHasLineVectors && std::is_same_v<T, float> && std::is_same_v<Lanes, Whole>)
     if (across) {
       const auto a = opaque(load_vector<HalfFloats>(p)),
@@ -78,6 +81,15 @@ inline void put_pair(T* p, Floats a, Floats b, bool is_streamed, bool are_number
   }
   store_narrow(p, a, Whole{}, are_numbers);
   store_narrow(p + kFloats, b, Whole{}, are_numbers);
+}
+
+inline void put_pair(double* p, Doubles a, Doubles b, bool is_streamed, bool, bool = false) {
+  if (is_streamed) {
+    stream_vector(p, a);
+    return stream_vector(p + kDoubles, b);
+  }
+  store_vector(p, a);
+  store_vector(p + kDoubles, b);
 }
 
 /// v in the lanes that stand for elements, `other` in the rest.

@@ -60,6 +60,17 @@ template <int kSums>
   for (int k = 0; k < kSums; ++k) total[k] += double(lanes[k]);
 }
 
+/// The same of vectors of double, one lane after the other.
+template <int kSums>
+[[gnu::always_inline]] inline void add_lanes_of(const Doubles (&sums)[kSums],
+                                                double (&total)[kSums]) {
+  for (int k = 0; k < kSums; ++k) {
+    double sum = sums[k][0];
+    for (int64_t i = 1; i < kDoubles; ++i) sum += sums[k][i];
+    total[k] += sum;
+  }
+}
+
 /// sum_of_lanes() of kFloats vectors at once: lane i is the sum of v[i].
 [[gnu::noinline]] inline Floats sums_of_lanes(const Floats* v) {
   return sums_of_blocks<int(kFloats)>(v);
