@@ -8,6 +8,7 @@
 
 #include "bindings/imported.h"
 #include "bindings/libraries.h"
+#include "bindings/reordered.h"
 #include "cuda/device.h"
 
 namespace cudml::bindings {
@@ -331,12 +332,24 @@ void* address_by_table(py::handle object, const TensorDesc& desc, Place place) {
   return reinterpret_cast<uintptr_t>(address) % size_of(desc.dtype) ? nullptr : address;
 }
 
+namespace {
+
+/// Whether the elements fill the memory from the first to the last one.
+bool is_dense(const TensorDesc& desc) {
+  int64_t extent = 1;
+  for (int d = 0; d < desc.rank(); ++d) extent += (desc.sizes[d] - 1) * desc.strides[d];
+  return extent == count(desc.sizes);
+}
+
+}  // namespace
+
 std::optional<Array> allocated_by_table(const Call& call, py::handle like, const TensorDesc& desc) {
   const dlpack::ExchangeTable* table = table_of(Py_TYPE(like.ptr()));
   if (!table || !table->allocate || !table->import_managed || call.place.is_cuda() ||
-      !(desc.strides == packed_strides(desc.sizes)) || count(desc.sizes) == 0)
+      count(desc.sizes) == 0 || !is_dense(desc))
     return std::nullopt;
-  Dims sizes = desc.sizes, strides = desc.strides;
+  Dims sizes = desc.sizes, strides = packed_strides(desc.sizes);
+  auto reordered = desc.strides == strides ? nullptr : std::make_unique<dlpack::Reordered>();
   dlpack::Tensor prototype{nullptr,
                            {dlpack::kCpu, 0},
                            desc.rank(),
@@ -350,6 +363,7 @@ std::optional<Array> allocated_by_table(const Call& call, py::handle like, const
     forget_exception();
     return std::nullopt;
   }
+  if (reordered) managed = dlpack::Reordered::of(std::move(reordered), desc, managed);
   Array result;
   static_cast<TensorDesc&>(result.view) = desc;
   result.view.data = static_cast<char*>(managed->tensor.data) + managed->tensor.byte_offset;

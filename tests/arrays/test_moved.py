@@ -137,8 +137,9 @@ def test_a_workspace_that_is_moved() -> None:
     desc = desc_of("MaxPoolingGrad")
     sizes = [tuple(t.Sizes) for t in (desc.InputTensor, desc.InputGradientTensor)]
     _, c, h, w = sizes[0]
-    last = directml.BufferTensorDesc("FLOAT32", sizes[0], [h * w * c, 1, w * c, c])
-    run = cudml.Operator(desc_of("MaxPoolingGrad", OutputGradientTensor=last)).compile("cpu")
+    wide = [c * h * (w + 1), h * (w + 1), w + 1, 1]  # which takes a call of PyTorch's to allocate
+    apart = directml.BufferTensorDesc("FLOAT32", sizes[0], wide)
+    run = cudml.Operator(desc_of("MaxPoolingGrad", OutputGradientTensor=apart)).compile("cpu")
     x, grad = (torch.rand(s) for s in sizes)
     workspace = np.zeros(run.workspace_bytes + 64, "uint8")
 
