@@ -98,6 +98,36 @@ THROUGH_TORCH = {
     if text.startswith("cudml.") and "out=" not in text
 }
 
+# PyTorch's functions, F, and cudml's of the same signatures, G; a g asks for gradients, as weights
+# do, and l has its channels last.
+FUNCTIONS = {
+    "avg_pool2d(t, 2, 1)": "{}.avg_pool2d(t, 2, 1)",
+    "avg_pool2d(l, 2, 1)": "{}.avg_pool2d(l, 2, 1)",
+    "group_norm(t, 1, q, p)": "{}.group_norm(t, 1, q, p)",
+    "batch_norm(t, p, q, q, p)": "{}.batch_norm(t, p, q, q, p)",
+    "avg_pool2d(g, 2, 1)": "{}.avg_pool2d(g, 2, 1)",
+    "group_norm(g, 1, w, w)": "{}.group_norm(g, 1, w, w)",
+    "avg_pool2d's backward": "pooled_{}.backward(of_pooled, retain_graph=True)",
+    "group_norm's backward": "grouped_{}.backward(g, retain_graph=True)",
+}
+
+
+def in_torch(space: dict[str, Any]) -> dict[str, str]:
+    """Calls of both, whose tensors become part of the space."""
+    t = space["t"]
+    space |= {"p": t.new_zeros(1), "q": t.new_ones(1), "w": t.new_ones(1).requires_grad_()}
+    space |= {"g": t.clone().requires_grad_(), "l": t.new_ones(1, 4, 4, 2).permute(0, 3, 1, 2)}
+    for library in "FG":
+        functions = space[library]
+        space[f"pooled_{library}"] = functions.avg_pool2d(space["g"], 2, 1)
+        space[f"grouped_{library}"] = functions.group_norm(space["g"], 1, space["w"], space["w"])
+    space["of_pooled"] = space["pooled_F"].detach()
+    return {
+        f"{library}.{name}": text.format(library)
+        for name, text in FUNCTIONS.items()
+        for library in "FG"
+    }
+
 
 def check(space: dict[str, Any]) -> None:
     """What is timed is done: the compiled operators' outputs are those of the functions."""
@@ -133,7 +163,7 @@ def torch_contenders(device: str = "cpu") -> dict[tuple[str, str], Timer]:
     try:
         import torch
 
-        import cudml.torch
+        from cudml.torch.nn import functional
     except ImportError:
         return {}
     torch.set_num_threads(1)
@@ -142,7 +172,8 @@ def torch_contenders(device: str = "cpu") -> dict[tuple[str, str], Timer]:
     arrays = {name: torch.ones(shape, device=device) for name, shape in shapes.items()}
     t, u, v = (torch.ones(SIZES, device=device) for _ in range(3))
     space = {**names, **arrays, "cudml": cudml, "torch": torch, "t": t, "u": u, "v": v,
-             "F": torch.nn.functional, "as_array": lambda a: torch.from_numpy(a).to(device),
+             "F": torch.nn.functional, "G": functional,
+             "as_array": lambda a: torch.from_numpy(a).to(device),
              "as_numpy": lambda t: t.cpu().numpy(),
              "is_same": np.array_equal if device == "cpu" else np.allclose}  # fmt: skip
     check(space)
@@ -150,12 +181,11 @@ def torch_contenders(device: str = "cpu") -> dict[tuple[str, str], Timer]:
         "torch.add(t, u, out=v)": "torch.add(t, u, out=v)",
         "torch.add(t, u)": "torch.add(t, u)",
         TORCH: "F.max_pool2d(t, 2, 1)",
-        "F.avg_pool2d(t, 2, 1)": "F.avg_pool2d(t, 2, 1)",
         "F.pad(t, (1, 1, 1, 1), 'replicate')": "F.pad(t, (1, 1, 1, 1), 'replicate')",
     }
     return {
         ("torch", call): Timer(text, globals=space)
-        for call, text in {**others, **OURS, **THROUGH_TORCH}.items()
+        for call, text in {**others, **OURS, **THROUGH_TORCH, **in_torch(space)}.items()
     }
 
 
