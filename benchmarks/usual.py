@@ -29,24 +29,30 @@ _IMAGES = ((1, 3, 224, 224), (4, 32, 128, 128), (8, 64, 56, 56), (8, 256, 14, 14
 _SIGNALS = ((16, 3, 16_000), (8, 64, 4096), (8, 64, 512), (2, 512, 128))
 _ROWS = ((8192, 32), (4096, 64), (512, 768), (64, 4096), (3, 100_000))
 _SOURCE = "a grid of usual calls"
+_GEOMETRIES = ((2, 2, 0), (3, 2, 1), (3, 1, 1))  # window, step and pad along each dimension
+_WHOLE = {"include_padding": True}
+
+
+def _windows(name: str, average: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Maxima, averages and their gradients; the name is filled with size and step."""
+    found = []
+    for size, step, pad in _GEOMETRIES:
+        geometry = {"window": size, "strides": step, "pad": pad}
+        said = name.format(size, step)
+        found += [
+            (f"max {said}", MAX, geometry),
+            (f"max grad {said}", MAX_GRAD, geometry),
+            (f"average {said}", AVERAGE, {**geometry, **average}),
+            (f"average grad {said}", AVERAGE_GRAD, {**geometry, **_WHOLE}),
+        ]
+    return found
 
 
 def _pooling() -> list[tuple[str, str, dict[str, Any]]]:
-    found = []
-    for size, step, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
-        geometry = {"window": size, "strides": step, "pad": pad}
-        name = f"{size}x{size}/{step}"
-        whole = {**geometry, "include_padding": True}
-        found += [
-            (f"max {name}", MAX, geometry),
-            (f"max grad {name}", MAX_GRAD, geometry),
-            (f"average {name}", AVERAGE, geometry),
-            (f"average grad {name}", AVERAGE_GRAD, whole),
-        ]
     halves = {"window": 2, "strides": 2, "pad": 0, "p": 2}
     plane = {"window": None, "strides": 1, "pad": 0}
     return [
-        *found,
+        *_windows("{0}x{0}/{1}", {}),
         ("L2 2x2/2", LP, halves),
         ("L2 grad 2x2/2", LP_GRAD, halves),
         ("average global", AVERAGE, plane),
@@ -55,25 +61,11 @@ def _pooling() -> list[tuple[str, str, dict[str, Any]]]:
 
 def _winners() -> list[tuple[str, str, dict[str, Any]]]:
     found = []
-    for size, step, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
+    for size, step, pad in _GEOMETRIES:
         geometry = {"window": size, "strides": step, "pad": pad, "index": "int64"}
         found.append((f"max+int64 {size}x{size}/{step}", MAX, geometry))
     halves = {"window": 2, "strides": 2, "pad": 0, "positions": "int64"}
     return [*found, ("unpool+int64 2x2/2", UNPOOL, halves)]
-
-
-def _signals() -> list[tuple[str, str, dict[str, Any]]]:
-    found = []
-    for size, step, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
-        geometry = {"window": size, "strides": step, "pad": pad}
-        whole = {**geometry, "include_padding": True}
-        found += [
-            (f"max {size}/{step}", MAX, geometry),
-            (f"max grad {size}/{step}", MAX_GRAD, geometry),
-            (f"average {size}/{step}", AVERAGE, whole),
-            (f"average grad {size}/{step}", AVERAGE_GRAD, whole),
-        ]
-    return found
 
 
 def _padding() -> list[tuple[str, str, dict[str, Any]]]:
@@ -112,7 +104,8 @@ def usual() -> tuple[Case, ...]:
         Case(0, what, op, _IMAGES, _TYPES, "CL", _SOURCE, args) for what, op, args in _winners()
     ]
     signals = [
-        Case(0, what, op, _SIGNALS, _TYPES, "C", _SOURCE, args) for what, op, args in _signals()
+        Case(0, what, op, _SIGNALS, _TYPES, "C", _SOURCE, args)
+        for what, op, args in _windows("{0}/{1}", _WHOLE)
     ]
     calls = (*planes, *_normalization(), *winners, *signals)
     return tuple(replace(one, number=i) for i, one in enumerate(calls, 101))
