@@ -100,7 +100,7 @@ inline int64_t part_begin(int64_t n, int64_t s, int64_t shares) {
   return n / shares * s + std::min(s, n % shares);
 }
 
-/// The two totals of a plan, once for every share. Rows of floats are staged: added up as floats
+/// The two totals of a plan, once for every share. Rows are staged: added up in their own type
 /// first, a few of them.
 template <class A>
 class Totals {
@@ -112,7 +112,7 @@ class Totals {
       const MvnGradTotal& total = plan.totals[k];
       if (!total.is_wanted || is_direct(k)) continue;
       const auto count = size_t(std::max<int64_t>(1, shares * total.count));
-      const bool is_staged = !std::is_same_v<A, double> && total.count <= kMostStaged;
+      const bool is_staged = total.count <= kMostStaged;
       if (is_staged) stage_[k].reset(new A[count]());
       if (is_staged) most_count_ = std::max(most_count_, total.count);
       if (!is_staged || !are_rows) room_[k].reset(new Total<A>[count]());
