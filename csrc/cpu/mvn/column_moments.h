@@ -7,21 +7,18 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-template <class A>
-constexpr int64_t kWidth = 2048 / sizeof(A);  // columns of a block
-constexpr int64_t kChunkRows = 32;            // rows of a block that are summed about one pivot
-constexpr int64_t kPartRows = 4096;           // rows of a block that one task takes
+constexpr int64_t kWidth = 2048 / sizeof(double);  // columns of a block
+constexpr int64_t kChunkRows = 32;   // rows of a block that are summed about one pivot
+constexpr int64_t kPartRows = 4096;  // rows of a block that one task takes
 
 /// Moments of a block's columns, each over the same rows.
-template <class A>
 struct ColumnMoments {
   double n = 0;
-  alignas(64) A pivot[kWidth<A>];
-  alignas(64) double delta[kWidth<A>], m2[kWidth<A>];
+  alignas(64) double pivot[kWidth], delta[kWidth], m2[kWidth];
 
-  Moments<A> at(int64_t c) const { return {n, pivot[c], delta[c], m2[c]}; }
+  Moments<double> at(int64_t c) const { return {n, pivot[c], delta[c], m2[c]}; }
 
-  void set(int64_t c, const Moments<A>& m) {
+  void set(int64_t c, const Moments<double>& m) {
     pivot[c] = m.pivot;
     delta[c] = m.delta;
     m2[c] = m.m2;
@@ -30,7 +27,7 @@ struct ColumnMoments {
   /// Every `fold` neighbours become one group, whose moments each of them gets.
   void join(int64_t fold, int64_t width) {
     for (int64_t first = 0; first < width; first += fold) {
-      Moments<A> group = at(first);
+      Moments<double> group = at(first);
       for (int64_t c = first + 1; c < first + fold; ++c) group = merge(group, at(c));
       for (int64_t c = first; c < first + fold; ++c) set(c, group);
     }
@@ -44,63 +41,62 @@ struct ColumnMoments {
     } else {
 #pragma GCC ivdep
       for (int64_t c = 0; c < width; ++c)
-        set(c, merge(Moments<A>{mine, pivot[c], delta[c], m2[c]},
-                     Moments<A>{others, other.pivot[c], other.delta[c], other.m2[c]}));
+        set(c, merge(Moments<double>{mine, pivot[c], delta[c], m2[c]},
+                     Moments<double>{others, other.pivot[c], other.delta[c], other.m2[c]}));
     }
     n = mine + others;
   }
 };
 
 /// Sums over rows [0, n) of kCount vectors of columns that begin at column c.
-template <int kCount, class A>
-void sum_columns(const A* const* rows, int64_t n, int64_t c, A* sum) {
-  Vector<A> s[kCount] = {};
+template <int kCount>
+void sum_columns(const double* const* rows, int64_t n, int64_t c, double* sum) {
+  Doubles s[kCount] = {};
   for (int64_t r = 0; r < n; ++r)
-    for (int j = 0; j < kCount; ++j) s[j] += load_vector<Vector<A>>(rows[r] + c + j * kLanes<A>);
-  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kLanes<A>, s[j]);
+    for (int j = 0; j < kCount; ++j) s[j] += load_vector<Doubles>(rows[r] + c + j * kDoubles);
+  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kDoubles, s[j]);
 }
 
 /// The same of the differences from `pivot` and of their squares.
-template <int kCount, class A>
-void sum_columns_about(const A* const* rows, int64_t n, int64_t c, const A* pivot, A* sum,
-                       A* square) {
-  Vector<A> p[kCount], s[kCount] = {}, q[kCount] = {};
-  for (int j = 0; j < kCount; ++j) p[j] = load_vector<Vector<A>>(pivot + c + j * kLanes<A>);
+template <int kCount>
+void sum_columns_about(const double* const* rows, int64_t n, int64_t c, const double* pivot,
+                       double* sum, double* square) {
+  Doubles p[kCount], s[kCount] = {}, q[kCount] = {};
+  for (int j = 0; j < kCount; ++j) p[j] = load_vector<Doubles>(pivot + c + j * kDoubles);
   for (int64_t r = 0; r < n; ++r)
     for (int j = 0; j < kCount; ++j) {
-      const Vector<A> d = load_vector<Vector<A>>(rows[r] + c + j * kLanes<A>) - p[j];
+      const Doubles d = load_vector<Doubles>(rows[r] + c + j * kDoubles) - p[j];
       s[j] += d;
       q[j] = fused(d, d, q[j]);
     }
-  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kLanes<A>, s[j]);
-  for (int j = 0; j < kCount; ++j) store_vector(square + c + j * kLanes<A>, q[j]);
+  for (int j = 0; j < kCount; ++j) store_vector(sum + c + j * kDoubles, s[j]);
+  for (int j = 0; j < kCount; ++j) store_vector(square + c + j * kDoubles, q[j]);
 }
 
 /// Calls fn(column, std::integral_constant<int, vectors>) for steps that cover [0, width).
-template <class A, class Fn>
+template <class Fn>
 void for_column_vectors(int64_t width, const Fn& fn) {
   int64_t c = 0;
-  for (; c + 4 * kLanes<A> <= width; c += 4 * kLanes<A>) fn(c, std::integral_constant<int, 4>{});
-  for (; c < width; c += kLanes<A>) fn(c, std::integral_constant<int, 1>{});
+  for (; c + 4 * kDoubles <= width; c += 4 * kDoubles) fn(c, std::integral_constant<int, 4>{});
+  for (; c < width; c += kDoubles) fn(c, std::integral_constant<int, 1>{});
 }
 
 /// Of `count` rows, at most kChunkRows, which are readable up to the next whole vector.
-template <class A>
-ColumnMoments<A> moments_of_rows(const A* const* rows, int64_t count, int64_t width,
-                                 bool use_mean) {
-  ColumnMoments<A> moments;
-  alignas(64) A pivot[kWidth<A>], sum[kWidth<A>], square[kWidth<A>];
-  const int64_t padded = (width + kLanes<A> - 1) / kLanes<A> * kLanes<A>;
+ColumnMoments moments_of_rows(const double* const* rows, int64_t count, int64_t width,
+                              bool use_mean) {
+  ColumnMoments moments;
+  alignas(64) double pivot[kWidth], sum[kWidth], square[kWidth];
+  const int64_t padded = (width + kDoubles - 1) / kDoubles * kDoubles;
   const auto n = double(count);
   moments.n = n;
   if (use_mean) {
-    for_column_vectors<A>(
+    for_column_vectors(
         width, [&](int64_t c, auto vectors) { sum_columns<vectors()>(rows, count, c, sum); });
-    for (int64_t c = 0; c < padded; ++c) pivot[c] = pivot_of<A>(sum[c], n);
+    for (int64_t c = 0; c < padded; ++c) pivot[c] = pivot_of<double>(sum[c], n);
   } else {
     for (int64_t c = 0; c < padded; ++c) pivot[c] = 0;
   }
-  for_column_vectors<A>(width, [&](int64_t c, auto vectors) {
+  for_column_vectors(width, [&](int64_t c, auto vectors) {
     sum_columns_about<vectors()>(rows, count, c, pivot, sum, square);
   });
   if (use_mean) {

@@ -21,33 +21,29 @@ namespace {
 using tuning::mvn::kFarColumns;
 using tuning::mvn::kLeastStep;
 
-template <class A>
 struct ColumnNormalizer {
-  alignas(64) A pivot[kWidth<A>], delta[kWidth<A>], factor[kWidth<A>];
+  alignas(64) double pivot[kWidth], delta[kWidth], factor[kWidth];
 
-  ColumnNormalizer(const ColumnMoments<A>& m, int64_t width, bool use_variance, double epsilon) {
+  ColumnNormalizer(const ColumnMoments& m, int64_t width, bool use_variance, double epsilon) {
     for (int64_t c = 0; c < width; ++c) {
-      const Normalizer<A> n = normalizer_of(m.at(c), use_variance, epsilon);
+      const Normalizer<double> n = normalizer_of(m.at(c), use_variance, epsilon);
       pivot[c] = n.pivot;
       delta[c] = n.delta;
       factor[c] = n.factor;
     }
   }
 
-  A operator()(A x, int64_t c) const { return ((x - pivot[c]) - delta[c]) * factor[c]; }
+  double operator()(double x, int64_t c) const { return ((x - pivot[c]) - delta[c]) * factor[c]; }
 };
 
-template <class T>
 class Columns {
  public:
-  using A = Acc<T>;
-
   Columns(const MvnPlan& plan, const Operands& o)
       : plan_(plan),
         layout_(plan),
         columns_(layout_.columns),
-        x_(static_cast<const T*>(o.inputs[0])),
-        y_(static_cast<T*>(o.outputs[0])),
+        x_(static_cast<const double*>(o.inputs[0])),
+        y_(static_cast<double*>(o.outputs[0])),
         scale_(o.inputs[1], plan.scale_dtype, &kOne),
         bias_(o.inputs[2], plan.bias_dtype, &kZero),
         statistics_(plan, o),
@@ -69,8 +65,8 @@ class Columns {
  private:
   /// Whole groups, and whole vectors where both fit, so that rows can be read in place.
   static int64_t block_width(int64_t fold) {
-    const int64_t both = std::lcm(fold, kLanes<A>), step = both <= kWidth<A> ? both : fold;
-    return kWidth<A> / step * step;
+    const int64_t both = std::lcm(fold, kDoubles), step = both <= kWidth ? both : fold;
+    return kWidth / step * step;
   }
 
   /// Whether groups are further apart than their elements: few are read side by side.
@@ -85,9 +81,9 @@ class Columns {
   };
 
   struct Scratch {
-    alignas(64) A tile[kChunkRows * kWidth<A>] = {};  // whole vectors of it are read, so no garbage
-    alignas(64) A scale[kWidth<A>], bias[kWidth<A>];
-    const A* row[kChunkRows];
+    alignas(64) double tile[kChunkRows * kWidth] = {};  // whole vectors are read: no garbage
+    alignas(64) double scale[kWidth], bias[kWidth];
+    const double* row[kChunkRows];
   };
 
   Block block(int64_t task) const {
@@ -98,22 +94,21 @@ class Columns {
   }
 
   /// A row of x that can be read to a multiple of `step` columns: in place, else in `buffer`.
-  const A* row(const Offsets& at, int64_t width, int64_t step, A* buffer) const {
-    if constexpr (std::is_same_v<T, A>)
-      if (columns_.x == 1 && width % step == 0) return x_ + at.x;
-    load_row<T>(buffer, x_ + at.x, columns_.x, width);
+  const double* row(const Offsets& at, int64_t width, int64_t step, double* buffer) const {
+    if (columns_.x == 1 && width % step == 0) return x_ + at.x;
+    load_row<double>(buffer, x_ + at.x, columns_.x, width);
     return buffer;
   }
 
   void run_block(int64_t task, Scratch& scratch) const {
     const Block b = block(task);
-    const Room<ColumnMoments<A>> moments;
+    const Room<ColumnMoments> moments;
     for (int64_t part = 0; part < parts_; ++part) {
       if (part > 0) checkpoint();
       moments->add(part_moments(b, part, scratch), b.width);
     }
     put_statistics(task, *moments);
-    const ColumnNormalizer<A> normalizer = normalizer_for(*moments, b.width);
+    const ColumnNormalizer normalizer = normalizer_for(*moments, b.width);
     for (int64_t part = 0; part < parts_; ++part) {
       if (part > 0) checkpoint();
       normalize(b, part, normalizer, scratch);
@@ -122,7 +117,7 @@ class Columns {
 
   /// Few blocks of many rows: threads share each of them. The sums are the same as in run_block.
   void run_in_parts() const {
-    using Sums = ColumnMoments<A>;
+    using Sums = ColumnMoments;
     const std::unique_ptr<Sums[]> sums(new Sums[size_t(tasks_ * parts_)]);
     for_parts([&](const Block& b, int64_t task, int64_t part, Scratch& scratch) {
       sums[size_t(task * parts_ + part)] = part_moments(b, part, scratch);
@@ -138,17 +133,17 @@ class Columns {
   }
 
   /// The statistics of a task's groups, where they are wanted.
-  void put_statistics(int64_t task, const ColumnMoments<A>& of) const {
+  void put_statistics(int64_t task, const ColumnMoments& of) const {
     if (!statistics_.are_wanted()) return;
     const int64_t first = task / blocks_ * columns_.size + task % blocks_ * width_,
                   fold = layout_.fold, width = block(task).width;
-    ColumnMoments<A> moments = of;
+    ColumnMoments moments = of;
     if (fold > 1) moments.join(fold, width);
     for (int64_t c = 0; c < width; c += fold) statistics_.put((first + c) / fold, moments.at(c));
   }
 
-  ColumnNormalizer<A> normalizer_for(const ColumnMoments<A>& moments, int64_t width) const {
-    ColumnMoments<A> joined;
+  ColumnNormalizer normalizer_for(const ColumnMoments& moments, int64_t width) const {
+    ColumnMoments joined;
     if (layout_.fold > 1) (joined = moments).join(layout_.fold, width);
     return {layout_.fold > 1 ? joined : moments, width, plan_.use_variance, plan_.epsilon};
   }
@@ -161,26 +156,26 @@ class Columns {
     });
   }
 
-  ColumnMoments<A> part_moments(const Block& b, int64_t part, Scratch& scratch) const {
-    ColumnMoments<A> moments;
+  ColumnMoments part_moments(const Block& b, int64_t part, Scratch& scratch) const {
+    ColumnMoments moments;
     const int64_t end = std::min(rows_, (part + 1) * kPartRows);
     Walk at(plan_.reduced, layout_.reduced_rank, part * kPartRows, b.origin);
     for (int64_t first = part * kPartRows; first < end; first += kChunkRows) {
       const int64_t rows = std::min(kChunkRows, end - first);
       for (int64_t r = 0; r < rows; ++r, at.advance())
-        scratch.row[r] = row(at.offsets(), b.width, kLanes<A>, scratch.tile + r * kWidth<A>);
+        scratch.row[r] = row(at.offsets(), b.width, kDoubles, scratch.tile + r * kWidth);
       moments.add(moments_of_rows(scratch.row, rows, b.width, plan_.use_mean), b.width);
     }
     return moments;
   }
 
-  void normalize(const Block& b, int64_t part, const ColumnNormalizer<A>& normalizer,
+  void normalize(const Block& b, int64_t part, const ColumnNormalizer& normalizer,
                  Scratch& scratch) const {
     const int64_t end = std::min(rows_, (part + 1) * kPartRows);
     Walk at(plan_.reduced, layout_.reduced_rank, part * kPartRows, b.origin);
     const bool is_scale_common = is_common(&MvnAxis::scale),
                is_bias_common = is_common(&MvnAxis::bias);
-    Operand<A> scale, bias;
+    Operand<double> scale, bias;
     for (int64_t first = part * kPartRows, r = first; r < end; ++r, at.advance()) {
       const Offsets& o = at.offsets();
       if (r == first || !is_scale_common)
@@ -188,7 +183,7 @@ class Columns {
       if (r == first || !is_bias_common)
         bias = operand_of(bias_, o.bias, columns_.bias, b.width, scratch.bias);
       write_row(plan_.activation, y_ + o.y, columns_.y, row(o, b.width, 1, scratch.tile), b.width,
-                normalizer, scale, bias, scratch.tile + kWidth<A>);
+                normalizer, scale, bias, scratch.tile + kWidth);
     }
   }
 
@@ -199,14 +194,14 @@ class Columns {
     return true;
   }
 
-  static constexpr A kOne = 1, kZero = 0;
+  static constexpr double kOne = 1, kZero = 0;
 
   const MvnPlan& plan_;
   const Layout layout_;
   const MvnAxis& columns_;
-  const T* x_;
-  T* y_;
-  Parameter<T> scale_, bias_;
+  const double* x_;
+  double* y_;
+  Parameter<double> scale_, bias_;
   GroupStatistics statistics_;
   int64_t rows_, width_, blocks_, tasks_, parts_;
 };
@@ -215,11 +210,6 @@ class Columns {
 
 bool are_columns_apart(const MvnPlan& plan) { return are_elements_apart(plan, kLeastStep); }
 
-template <class T>
-void mvn_columns(const MvnPlan& plan, const Operands& operands) {
-  Columns<T>(plan, operands).run();
-}
-
-template void mvn_columns<double>(const MvnPlan&, const Operands&);
+void mvn_columns(const MvnPlan& plan, const Operands& operands) { Columns(plan, operands).run(); }
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -9,8 +9,6 @@ namespace cudml::cpu::CUDML_ISA {
 /// Whether rows of many groups' elements may be read, rather than one group after the other.
 bool are_columns_apart(const MvnPlan& plan);
 
-/// T is double.
-template <class T>
 void mvn_columns(const MvnPlan& plan, const Operands& operands);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -16,19 +16,17 @@ namespace {
 
 using tuning::statistics::kLeastStep;
 
-template <class T>
 class Columns {
  public:
-  using A = Acc<T>;
   using Axis = StatisticsPlan::Axis;
 
   Columns(const StatisticsPlan& plan, const Operands& operands)
       : plan_(plan),
-        x_(static_cast<const T*>(operands.inputs[0])),
+        x_(static_cast<const double*>(operands.inputs[0])),
         results_(plan, operands),
         outer_rank_(std::max(plan.kept_rank - 1, 0)),
         columns_(plan.kept_rank > 0 ? plan.kept[outer_rank_] : Axis{}),
-        across_((columns_.size + kWidth<A> - 1) / kWidth<A>),
+        across_((columns_.size + kWidth - 1) / kWidth),
         tasks_(plan.groups / columns_.size * across_),
         parts_((plan.group_size + kPartRows - 1) / kPartRows) {}
 
@@ -37,7 +35,7 @@ class Columns {
     if (are_few && parts_ > 1) return run_in_parts();
     parallel_for(tasks_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const Room<Scratch> scratch;
-      const Room<ColumnMoments<A>> moments;
+      const Room<ColumnMoments> moments;
       for (int64_t task = begin; task < end; ++task) {
         const Block b = block(task);
         *moments = part_moments(b, 0, *scratch);
@@ -58,35 +56,34 @@ class Columns {
   };
 
   struct Scratch {
-    alignas(64) A tile[kChunkRows * kWidth<A>] = {};  // whole vectors of it are read, so no garbage
-    const A* row[kChunkRows];
+    alignas(64) double tile[kChunkRows * kWidth] = {};  // whole vectors are read: no garbage
+    const double* row[kChunkRows];
   };
 
   Block block(int64_t task) const {
-    const int64_t first = task % across_ * kWidth<A>;
+    const int64_t first = task % across_ * kWidth;
     GroupOffsets origin = GroupWalk(plan_.kept, outer_rank_, task / across_).offsets();
     origin.add(columns_, first);
-    return {origin, std::min(kWidth<A>, columns_.size - first)};
+    return {origin, std::min(kWidth, columns_.size - first)};
   }
 
   /// A row of x that can be read to whole vectors: in place, else in `buffer`.
-  const A* row(const T* x, int64_t width, A* buffer) const {
+  const double* row(const double* x, int64_t width, double* buffer) const {
     const int64_t stride = columns_.stride[StatisticsPlan::kX];
-    if constexpr (std::is_same_v<T, A>)
-      if (stride == 1 && width % kLanes<A> == 0) return x;
-    load_row<T>(buffer, x, stride, width);
+    if (stride == 1 && width % kDoubles == 0) return x;
+    load_row<double>(buffer, x, stride, width);
     return buffer;
   }
 
-  ColumnMoments<A> part_moments(const Block& b, int64_t part, Scratch& scratch) const {
-    ColumnMoments<A> moments;
+  ColumnMoments part_moments(const Block& b, int64_t part, Scratch& scratch) const {
+    ColumnMoments moments;
     const int64_t end = std::min(plan_.group_size, (part + 1) * kPartRows);
     GroupWalk at(plan_.reduced, plan_.reduced_rank, part * kPartRows, b.origin);
     for (int64_t first = part * kPartRows; first < end; first += kChunkRows) {
       const int64_t rows = std::min(kChunkRows, end - first);
       for (int64_t r = 0; r < rows; ++r, at.advance())
         scratch.row[r] =
-            row(x_ + at.offsets()[StatisticsPlan::kX], b.width, scratch.tile + r * kWidth<A>);
+            row(x_ + at.offsets()[StatisticsPlan::kX], b.width, scratch.tile + r * kWidth);
       moments.add(moments_of_rows(scratch.row, rows, b.width, plan_.use_mean), b.width);
     }
     return moments;
@@ -94,7 +91,7 @@ class Columns {
 
   /// Few blocks of many rows: threads share each of them. The sums are the same as in run.
   void run_in_parts() const {
-    using Sums = ColumnMoments<A>;
+    using Sums = ColumnMoments;
     const std::unique_ptr<Sums[]> sums(new Sums[size_t(tasks_ * parts_)]);
     parallel_for(tasks_ * parts_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const Room<Scratch> scratch;
@@ -112,14 +109,14 @@ class Columns {
     }
   }
 
-  void put(const Block& b, const ColumnMoments<A>& moments) const {
+  void put(const Block& b, const ColumnMoments& moments) const {
     GroupOffsets group = b.origin;
     for (int64_t c = 0; c < b.width; ++c, group.add(columns_, 1))
       results_.put(group, moments.at(c));
   }
 
   const StatisticsPlan& plan_;
-  const T* x_;
+  const double* x_;
   StatisticsResults results_;
   int outer_rank_;
   const Axis columns_;
@@ -135,11 +132,8 @@ bool are_statistics_apart(const StatisticsPlan& plan) {
   return step >= kLeastStep || step == 0;
 }
 
-template <class T>
 void statistics_columns(const StatisticsPlan& plan, const Operands& operands) {
-  Columns<T>(plan, operands).run();
+  Columns(plan, operands).run();
 }
-
-template void statistics_columns<double>(const StatisticsPlan&, const Operands&);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -24,11 +24,7 @@ void tiles(const StatisticsPlan& plan, const Arrays& a) {
 
 bool has_columns(const StatisticsPlan& plan, const Machine&) { return are_statistics_apart(plan); }
 
-void columns(const StatisticsPlan& plan, const Arrays& a) {
-  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
-    if constexpr (std::is_same_v<T, double>) statistics_columns<T>(plan, a);
-  });
-}
+void columns(const StatisticsPlan& plan, const Arrays& a) { statistics_columns(plan, a); }
 
 bool has_rows(const StatisticsPlan& plan, const Machine&) { return are_groups_packed(plan); }
 
