@@ -73,19 +73,19 @@ class ColumnSums {
     const int64_t columns = layout_.columns;
     std::unique_ptr<double[]>& sums = sums_[k];
     if (!sums) sums.reset(new double[size_t(layout_.outer * columns)]);
-    std::unique_ptr<double[]> joined(new double[size_t(columns)]);
+    std::unique_ptr<Total<A>[]> joined(new Total<A>[size_t(columns)]);
     for (int64_t outer = 0; outer < layout_.outer; ++outer) {
-      std::copy_n(parts, columns, joined.get());
+      for (int64_t c = 0; c < columns; ++c) joined[size_t(c)] = {parts[c]};
       for (int64_t p = 1; p < count; ++p) {
         const double* const more = parts + p * columns;
 #pragma GCC ivdep
-        for (int64_t c = 0; c < columns; ++c) joined[size_t(c)] += more[c];
+        for (int64_t c = 0; c < columns; ++c) joined[size_t(c)].add(more[c]);
       }
       parts += count * columns;
       double* const to = sums.get() + outer * columns;
       for (int64_t c = 0; c < columns; ++c)
         if (k < 2 || !is_joined_[size_t(outer * layout_.kept.size + c / layout_.fold)])
-          to[c] = joined[size_t(c)];
+          to[c] = joined[size_t(c)].value();
     }
   }
 

@@ -14,7 +14,7 @@ namespace {
 /// One thread's rows.
 template <class A>
 struct PlaneBuffers {
-  static constexpr int64_t kLength = kPlaneStretch + 64 / int64_t(sizeof(A));
+  static constexpr int64_t kLength = kPlaneStretch<A> + 64 / int64_t(sizeof(A));
   alignas(64) A z[kLength], h[kLength], grad[kLength];
 };
 
@@ -32,8 +32,8 @@ class PlaneRows {
     const bool is_read = reads_input(f_.kind);
     result.h = is_read ? 0 : sum_of_gradient(slice_);
     result.hz = 0;
-    for (int64_t i = 0; i < slice_.n; i += kPlaneStretch) {
-      const int64_t n = std::min(kPlaneStretch, slice_.n - i);
+    for (int64_t i = 0; i < slice_.n; i += kPlaneStretch<A>) {
+      const int64_t n = std::min(kPlaneStretch<A>, slice_.n - i);
       const A* const h = evaluate(i, n, rows, kept ? kept + i : rows.h);
       if (is_read) result.h += row_sum(h, n);
       result.hz += product_sum(h, rows.z, n);
@@ -44,8 +44,8 @@ class PlaneRows {
   [[gnu::noinline]] void write(PlaneBuffers<A>& rows, bool has_product) const {
     const A factor = state_.normal.factor, mean = state_.mean_w, slope = -state_.mean_wz,
             scale = static_cast<A>(slice_.scale);
-    for (int64_t i = 0; i < slice_.n; i += kPlaneStretch) {
-      const int64_t n = std::min(kPlaneStretch, slice_.n - i);
+    for (int64_t i = 0; i < slice_.n; i += kPlaneStretch<A>) {
+      const int64_t n = std::min(kPlaneStretch<A>, slice_.n - i);
       const A* const h = evaluate(i, n, rows, rows.h);
       A* const z = rows.z;
       if (has_product)

@@ -10,8 +10,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// The longest stretch whose sums stay in the computing type: chains of at most 256 additions.
-constexpr int64_t kPlaneStretch = 2048;
+/// The longest stretch whose sums stay in vectors: chains of at most 256 additions of floats, and
+/// of 128 of doubles, whose sums of stretches are no wider.
+template <class A>
+constexpr int64_t kPlaneStretch = sizeof(A) > sizeof(float) ? 512 : 2048;
 
 /// The last n lanes of a vector, of which those before have been counted.
 struct Last {
@@ -58,10 +60,10 @@ template <class A, class Term, int kSums, class Slice, class Load, class Add>
 [[gnu::always_inline]] inline void add_stretches(Slice& slice, double (&total)[kSums],
                                                  const Load& load, const Add& add) {
   const int64_t n = slice.n;
-  for (int64_t first = 0; first < n; first += kPlaneStretch) {
+  for (int64_t first = 0; first < n; first += kPlaneStretch<A>) {
     Vector<A> sums[kSums] = {}, others[kSums] = {};
     for (int64_t p = slice.planes;;) {
-      add_stretch<A, Term>(first, std::min(n, first + kPlaneStretch), sums, others, load, add);
+      add_stretch<A, Term>(first, std::min(n, first + kPlaneStretch<A>), sums, others, load, add);
       if (--p == 0) break;
       slice.advance();
     }
