@@ -106,30 +106,6 @@ class Windows:
     fields: tuple[list[int], ...]
     is_canonical: bool  # whether the tensor is {N,C,spatial} already
 
-    @staticmethod
-    @kept
-    def of(op: str, rank: int, axes: Any, *values: Any) -> Windows:
-        """Windows with these geometry arguments, over `axes` or the dimensions from 2 on."""
-        if axes is None:
-            if not 3 <= rank <= 5:
-                raise ValueError(
-                    f"{op}: InputTensor.DimensionCount is {rank}; without axes it must be 3, 4 or 5"
-                )
-            pooled = list(range(2, rank))
-        else:
-            pooled = axes_of(op, axes, rank)
-            if not 1 <= len(pooled) <= 3:
-                raise ValueError(f"{op}: Axes has {len(pooled)} entries; it must have 1 to 3")
-            if pooled != sorted(pooled):
-                raise ValueError(f"{op}: Axes is {axes!r}; axes must ascend strictly")
-        least = (1, 1, 0, 0, 1)
-        fields = [
-            wholes(op, field, value, len(pooled), low)
-            for field, value, low in zip(_FIELDS, values, least, strict=True)
-        ]
-        is_canonical = 3 <= rank <= 5 and pooled == list(range(2, rank))
-        return Windows(op, pooled, tuple(fields), is_canonical)
-
     def order(self, rank: int) -> list[int]:
         """The dimensions with the batch ones first."""
         return [d for d in range(rank) if d not in self.axes] + self.axes
@@ -202,9 +178,33 @@ class Windows:
 
 
 @kept
+def windows_of(op: str, rank: int, axes: Any, *values: Any) -> Windows:
+    """Windows with these geometry arguments, over `axes` or the dimensions from 2 on."""
+    if axes is None:
+        if not 3 <= rank <= 5:
+            raise ValueError(
+                f"{op}: InputTensor.DimensionCount is {rank}; without axes it must be 3, 4 or 5"
+            )
+        pooled_axes = list(range(2, rank))
+    else:
+        pooled_axes = axes_of(op, axes, rank)
+        if not 1 <= len(pooled_axes) <= 3:
+            raise ValueError(f"{op}: Axes has {len(pooled_axes)} entries; it must have 1 to 3")
+        if pooled_axes != sorted(pooled_axes):
+            raise ValueError(f"{op}: Axes is {axes!r}; axes must ascend strictly")
+    least = (1, 1, 0, 0, 1)
+    fields = [
+        wholes(op, field, value, len(pooled_axes), low)
+        for field, value, low in zip(_FIELDS, values, least, strict=True)
+    ]
+    is_canonical = 3 <= rank <= 5 and pooled_axes == list(range(2, rank))
+    return Windows(op, pooled_axes, tuple(fields), is_canonical)
+
+
+@kept
 def pooled(
     op: str, sizes: Sequence[Any], axes: Any, asked: Any, *values: Any
 ) -> tuple[Windows, list[Any]]:
     """The windows of a tensor of these sizes, and the output's pooled sizes."""
-    windows = Windows.of(op, len(sizes), axes, *values)
+    windows = windows_of(op, len(sizes), axes, *values)
     return windows, windows.output_sizes(sizes, asked)

@@ -35,24 +35,28 @@ def kept(find: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
     Symbolic sizes are not, nor is a torch.Size; its tuple is.
     """
     answers: dict[bytes, _Answer] = {}
+    ask: Any = find
 
+    def answer(arguments: Any) -> Any:
+        try:
+            key = marshal.dumps(arguments, _FORMAT)
+        except ValueError:
+            return ask(*arguments)
+        found: Any = answers.get(key, _ABSENT)
+        if found is _ABSENT:
+            found = ask(*arguments)
+            if _is_plain(arguments):
+                if len(answers) >= _MOST:
+                    answers.clear()
+                answers[key] = found
+        return found
+
+    # Compiled programs depend on all that a function holds: this one does not hold the answers.
     @functools.wraps(find)
     def look(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
         if named or _is_traced():
             return find(*arguments, **named)
-        given: Any = arguments
-        try:
-            key = marshal.dumps(given, _FORMAT)
-        except ValueError:
-            return find(*arguments, **named)
-        found = answers.get(key, _ABSENT)
-        if found is not _ABSENT:
-            return found
-        found = find(*arguments, **named)
-        if _is_plain(given):
-            if len(answers) >= _MOST:
-                answers.clear()
-            answers[key] = found
+        found: _Answer = answer(arguments)
         return found
 
     return look

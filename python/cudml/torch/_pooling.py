@@ -9,7 +9,7 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
-from cudml.torch._arguments import Windows, flag, pooled, shape, whole
+from cudml.torch._arguments import flag, pooled, shape, whole, windows_of
 from cudml.torch._dispatch import call, check_tensors, is_own
 from cudml.torch._results import keeps_order
 
@@ -143,7 +143,7 @@ def max_pooling_grad(
     geometry = (window_size, strides, start_padding, end_padding, dilations)
     op = "max_pooling_grad"
     check_tensors(op, x=x, grad=grad)
-    windows = Windows.of(op, x.dim(), axes, *geometry)
+    windows = windows_of(op, x.dim(), axes, *geometry)
     same_rank(op, "grad", grad, x.dim())
     tensors = (windows.fold(x), windows.fold(grad))
     return windows.unfold(call(op, *tensors, *windows.fields), x.shape)
@@ -239,7 +239,7 @@ def average_pooling_grad(
     op = "average_pooling_grad"
     check_tensors(op, grad=grad)
     input_sizes = shape(op, "OutputGradientTensor.Sizes", input_sizes, grad.dim())
-    windows = Windows.of(op, grad.dim(), axes, *geometry)
+    windows = windows_of(op, grad.dim(), axes, *geometry)
     is_counted = flag(op, "IncludePadding", include_padding)
     sizes = windows.folded_sizes(input_sizes)
     dx = call(op, windows.fold(grad), sizes, *windows.fields, is_counted)
@@ -324,7 +324,7 @@ def lp_pooling_grad(
     check_tensors(op, x=x, y=y, grad=grad)
     if not 3 <= x.dim() <= 5:  # there is no `axes` to name others by
         raise ValueError(f"{op}: InputTensor.DimensionCount is {x.dim()}; it must be 3, 4 or 5")
-    windows = Windows.of(op, x.dim(), None, *geometry)
+    windows = windows_of(op, x.dim(), None, *geometry)
     same_rank(op, "y", y, x.dim())
     same_rank(op, "grad", grad, x.dim())
     dx: Tensor = call(op, x, y, grad, *windows.fields, whole(op, "P", p, 1))
