@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import permutations
 from typing import Any
 
@@ -203,3 +204,19 @@ def test_inputs_stay_as_they_are(label: str) -> None:
     before = {k: a.tobytes() for k, a in p.arrays.items()}
     p.run()
     assert before == {k: a.tobytes() for k, a in p.arrays.items()}
+
+
+def test_memory_of_tensors_in_any_order() -> None:
+    """It holds a result's elements, no more, and lives as long as the last view of it."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    shape = (4, 5, 7, 9)
+    for order in permutations(range(4)):
+        x = torch.from_numpy(in_order(data((3, 4, 5, 6), "float32"), order))
+        y = cudml.padding(x, (1, 0, 2, 0), (0, 1, 0, 3))
+        assert y.shape == shape and y.stride() == dense_strides(shape, order, 1)
+        assert y.storage_offset() == 0 and y.untyped_storage().nbytes() == 4 * y.numel()
+        row, want = y[1, 2, 3], y[1, 2, 3].tolist()
+        del x, y
+        gc.collect()
+        torch.full(shape, 7.0)  # may take the place of what is free
+        assert row.tolist() == want
