@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -106,7 +107,8 @@ def interleaved(
     least: float = 0.0,
     fewest: int = FEWEST_ROUNDS,
 ) -> dict[str, Turns]:
-    """Times calls, given with their estimates, in turns whose order rotates from round to round.
+    """Times calls, given with their estimates, in turns whose order is drawn for each round: what
+    one leaves behind (spinning threads, full caches) meets every other as often.
 
     Ends after `rounds` that took `least` seconds or four times as many, or after `seconds` and
     `fewest` rounds. One that would take more than its
@@ -122,13 +124,13 @@ def interleaved(
         turns = min(FEWEST_TURNS, fewest) if expected < SLOW * quickest else 1
         every = min(math.ceil(turn * rounds / share), math.ceil(rounds / turns))
         players[name] = Player(call, expected, count, 1 if name in steady else max(every, 1))
-    names, begin = list(players), time.perf_counter()
+    names, draw, begin = list(players), random.Random(0), time.perf_counter()
     for k in range(4 * rounds):
         spent = time.perf_counter() - begin
         if (spent > seconds and k >= fewest) or (spent >= least and k >= rounds):
             break
-        at = k % len(names)
-        for name in names[at:] + names[:at]:
+        draw.shuffle(names)
+        for name in names:
             if k % players[name].every == 0:
                 players[name].take(clock, k)
     return {name: player.turns for name, player in players.items()}

@@ -32,10 +32,12 @@ LEAST_BYTES = 1 << 20  # of the operator that precedes: enough for all of its th
 
 @dataclass(frozen=True)
 class Turn:
-    """A library's call, once for each set of buffers, and what is done before it is timed."""
+    """A library's call, once for each set of buffers, and what is done before it is timed; whether
+    threads may go on spinning that are not those of the library between the calls."""
 
     calls: list[Call]
     before: Callable[[], None]
+    spins: bool
 
 
 class Predecessors:
@@ -125,7 +127,8 @@ class MixedCpu(Cpu):
 
     def timed(self, contender: Contender) -> Any:
         before = self._warm if contender.library == ALONE else self._precede
-        return Turn(self._ways[contender.library, contender.way], before)
+        spins = contender.library not in ("cudml", ALONE, self._after)
+        return Turn(self._ways[contender.library, contender.way], before, spins)
 
     def clock(self, call: Call | Turn, count: int) -> float:
         """Seconds of one call, without what precedes it: of so many, or of as many as fill a
@@ -145,6 +148,8 @@ class MixedCpu(Cpu):
             done += 1
             if end - begin > TURN:
                 break
+        if isinstance(call, Turn) and call.spins:
+            time.sleep(QUIET)
         return seconds / done
 
     def _next(self, calls: list[Call]) -> Call:

@@ -8,6 +8,7 @@ import json
 import math
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -201,12 +202,13 @@ def test_rows_below_their_goal_are_counted() -> None:
     assert report.goals([row(0.1, None)]) == []
 
 
-def test_turns_rotate_and_end() -> None:
+def test_each_follows_every_other_and_turns_end() -> None:
     order: list[str] = []
     players = {name: (lambda n=name: order.append(n), 1.0) for name in "abc"}
-    found = measure.interleaved(players, 3, 1e9, lambda call, count: call() or 1.0)
-    assert "".join(order) == "abcbcacab"
-    assert [len(turns.seconds) for turns in found.values()] == [3, 3, 3]
+    found = measure.interleaved(players, 30, 1e9, lambda call, count: call() or 1.0)
+    assert all(sorted(order[k : k + 3]) == ["a", "b", "c"] for k in range(0, 90, 3))
+    assert {a + b for a, b in pairwise(order) if a != b} == {"ab", "ac", "ba", "bc", "ca", "cb"}
+    assert [len(turns.seconds) for turns in found.values()] == [30, 30, 30]
 
 
 def test_slow_ones_take_fewer_turns() -> None:

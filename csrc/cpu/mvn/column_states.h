@@ -1,6 +1,7 @@
 // What the sums of a block's columns come to, whatever the type of their elements.
 #pragma once
 
+#include "cpu/isa/processor.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_blocks.h"
 #include "cpu/mvn/column_runs.h"
@@ -21,9 +22,11 @@ template <class T>
 [[gnu::noinline]] void sum_run(const T* x, int64_t n, const float* guess, float* sum,
                                float* square) {
   constexpr int64_t kAhead = kAheadBytes / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
+  const bool is_told = kIsHalf<T> || processor.is_told_of_runs;
   Floats s[kRunVectors] = {}, q[kRunVectors] = {};
   for (int64_t i = 0; i < n; i += kRunColumns) {
-    for (int64_t l = 0; l < kRunColumns; l += kLine) __builtin_prefetch(x + i + kAhead + l);
+    for (int64_t l = 0; is_told && l < kRunColumns; l += kLine)
+      __builtin_prefetch(x + i + kAhead + l);
 #pragma GCC unroll 8
     for (int j = 0; j < kRunVectors; ++j) {
       const Floats d =

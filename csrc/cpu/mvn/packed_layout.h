@@ -1,6 +1,7 @@
 // How packed rows are read and written: in batches, in turns of their columns, past the caches.
 #pragma once
 
+#include "cpu/isa/processor.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/shared_parameters.h"
 #include "cpu/mvn/widened_rows.h"
@@ -50,8 +51,9 @@ struct PackedLayout {
             : is_long    ? std::clamp<int64_t>(kLongBatchBytes / row_bytes, 1, kMostLongRows)
                          : std::clamp<int64_t>(kBatchBytes<T> / row_bytes, 1, kMostRows);
     columns = is_long && batch > 1 ? kColumns : plan.group_size;
-    const bool is_read_ahead =
-        is_large && plan.kept_rank == 1 && is_in_one_piece && row_bytes <= kMostAhead<T>;
+    const bool is_read_ahead = is_large && plan.kept_rank == 1 && is_in_one_piece &&
+                               row_bytes <= kMostAhead<T> &&
+                               (!is_long || processor.is_told_of_runs);
     ahead = is_read_ahead ? plan.kept[0].x * batch : 0;
   }
 

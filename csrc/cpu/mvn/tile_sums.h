@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "cpu/isa/processor.h"
 #include "cpu/mvn/tile_layout.h"
 #include "cpu/threads/interrupt.h"
 
@@ -114,12 +115,13 @@ class TileSums {
       if (held < kRowsAtOnce<T>) return;
       held = 0;
       const int64_t width = b.width * t_.blocks.repeat, size = sizeof(T);
-      const T* far = t_.in.is_gathered
-                         ? nullptr
-                         : t_.ahead(b, row - kRowsAtOnce<T> + 1, x[0], kAheadBytes, kRowsAtOnce<T>);
-      t_.in.template add<kRowsAtOnce<T>>(b, x, t_.blocks.repeat, s,
-                                         {reinterpret_cast<const char*>(far), width * size,
-                                          (t_.blocks.row_step() - width) * size});
+      const int64_t gap = t_.blocks.row_step() - width;
+      const T* far = nullptr;
+      if (!t_.in.is_gathered && (gap == 0 || processor.is_told_of_runs))
+        far = t_.ahead(b, row - kRowsAtOnce<T> + 1, x[0], kAheadBytes, kRowsAtOnce<T>);
+      t_.in.template add<kRowsAtOnce<T>>(
+          b, x, t_.blocks.repeat, s,
+          {reinterpret_cast<const char*>(far), width * size, gap * size});
     });
     for (int64_t i = 0; i < held; ++i) t_.in.template add<1>(b, x + i, t_.blocks.repeat, s);
   }

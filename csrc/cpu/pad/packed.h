@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cpu/isa/processor.h"
 #include "cpu/memory/line_stream.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/pad/border_pieces.h"
@@ -35,7 +36,7 @@ class PackedLines {
     out_ = a.out * item;
     // Shorter rows are written faster than put together, whatever the size of the output.
     is_streamed_ = is_past_caches && row_ >= LineStream::kDirect;
-    is_ahead_ = cpu::is_streamed(bytes);
+    is_ahead_ = processor.is_told_of_runs && cpu::is_streamed(bytes);
     is_constant_ = a.mode == Border::constant;
     for (int i = 0; i < kVectorBytes; ++i) value_[i] = plan.value.bytes[i % plan.item_size];
     const int64_t piece = is_narrow() ? 8 : 16;

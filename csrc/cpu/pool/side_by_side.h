@@ -93,7 +93,8 @@ class LanePool : ValuePool<Op, Finish> {
   }
 
   /// Joins a run of taps, kRowsAtOnce and then the next ones. Memory is read fastest from front to
-  /// back: long rows one by one, of short ones a few kilobytes at a time.
+  /// back: long rows one by one, of short ones a few kilobytes at a time. A processor that
+  /// foresees runs by itself does so in several pages at once, where rows do not follow each other.
   void run(const Task& task, const Box& box, int64_t f, int64_t taps, V* line) const {
     using tuning::pool::kLongRunBytes, tuning::pool::kRunBlockBytes;
     const int64_t row = task.n * int64_t(sizeof(T));
@@ -108,7 +109,8 @@ class LanePool : ValuePool<Op, Finish> {
       return;
     }
     const RowList<T> list(x + task.x, box, f, taps);
-    if (taps <= kRowsAtOnce || row < kLongRunBytes || !fetches_)
+    const bool are_foreseen = box.x_step[2] != task.n && !processor.is_told_of_runs;
+    if (taps <= kRowsAtOnce || row < kLongRunBytes || !fetches_ || are_foreseen)
       return join_rows(op, list.at, taps, 0, task.n, end, line);
     if (processor.is_told_of_runs)
       join_long_rows(AheadOf<Op>(op, tuning::pool::kRunAheadBytes), list.at, taps, task.n, line);

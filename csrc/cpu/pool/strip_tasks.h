@@ -2,6 +2,7 @@
 // whose taps are joined along the rows first and then along the columns.
 #pragma once
 
+#include "cpu/isa/processor.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/pool/columns.h"
 #include "cpu/pool/pieces.h"
@@ -250,9 +251,11 @@ inline Ahead near_ahead(const PoolPlan& p, const StripRows<T>& rows, int64_t vec
   const PoolAxis &d = p.axis[0], &h = p.axis[1];
   if (rows.count == 0) return {};
   const int64_t planes = std::min(d.stride, rows.taps[0].count);
+  const int64_t row = p.x.space[1] * kItem, plane = d.dilation * p.x.space[0] * kItem;
+  if (!processor.is_told_of_pieces(planes > 1 ? plane : row)) return {};
   const T* const from = rows.at[(rows.taps[0].count - planes) * rows.taps[1].count];
-  return {reinterpret_cast<const char*>(from) + kNear / planes,
-          h.stride * p.x.space[1] * kItem / vectors, planes, d.dilation * p.x.space[0] * kItem};
+  return {reinterpret_cast<const char*>(from) + kNear / planes, h.stride * row / vectors, planes,
+          plane};
 }
 
 /// Bytes of all planes of x.

@@ -2,6 +2,7 @@
 // vector of outputs is joined and finished in registers, and stored where it belongs.
 #pragma once
 
+#include "cpu/isa/processor.h"
 #include "cpu/memory/sink.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/pool/value_pool.h"
@@ -37,7 +38,7 @@ class TapPool : ValuePool<Op, Finish> {
   explicit TapPool(const Base& base)
       : Base(base),
         streamed_(is_streamed(plan.outputs() * kItem)),
-        fetches_(is_streamed(input_bytes(plan))),
+        fetches_(is_streamed(input_bytes(plan)) && (is_told_of_pixels() || !has_long_rows())),
         part_(part_of_row(plan)),
         near_(fetches_ && has_long_rows()),
         fetched_((near_ ? 1 : plan.axis[1].stride) * window_step() / vectors()),
@@ -79,6 +80,12 @@ class TapPool : ValuePool<Op, Finish> {
     return w.window == 2 && w.stride >= 2 && (rows == 2 || rows == 4) && d.stride >= d.window &&
            h.stride >= h.window && window_step() <= 128 * vectors() &&
            rows * w.out * window_step() > kLong;
+  }
+
+  /// Of 16 bits, and of fewer bytes, pixels take no less where a processor foresees them.
+  bool is_told_of_pixels() const {
+    const int64_t pixel = plan.x.space[2] * kItem;
+    return kItem < 4 || pixel < 128 || processor.is_told_of_pieces(pixel);
   }
 
   /// Where what is fetched with the outputs begins: the rows of taps, or what follows them from
