@@ -27,6 +27,7 @@ KINDS: dict[str, Any] = {
     "batch": lambda rows, n: ((rows, n), (0,), (1, n)),
     "instance": lambda rows, n: ((2, rows, n), (1,), (1, 1, n)),
     "group": lambda rows, n: ((2, rows, 3, n), (1, 3), (1, 1, 3, n)),
+    "whole": lambda rows, n: ((2, rows, n), (1, 2), (1, 1, n)),
 }
 # Less than a tile, one, with others, and of several blocks.
 COLUMNS = (1, 3, 7, 8, 9, 17, 31, 32, 33, 63, 64, 95, 128, 515, 1030)
@@ -56,9 +57,8 @@ def takes(given: dict[str, Any], **more: Any) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_count_of_columns(kind: str, dtype: str) -> None:
     for k, n in enumerate(COLUMNS):
-        is_taken = 2 <= n <= 128 if kind == "group" else n >= 8
         rows = ROWS[k % 5] if n < 1000 else ROWS[2]  # several parts have blocks beside them below
-        rows = 2 if kind == "group" and n > 128 else rows  # another path has its own tests
+        is_taken = {"group": n >= 2, "whole": n >= 2 and rows >= 8}.get(kind, n >= 8)
         given, axes = made(kind, rows, n, dtype)
         for activation in (None, ACTIVATIONS[1 + k % 9]):
             assert takes(given, axes=axes) == is_taken
@@ -73,7 +73,7 @@ def test_every_count_of_columns(kind: str, dtype: str) -> None:
 def test_every_count_of_rows(rows: int) -> None:
     for kind, activation in itertools.product(KINDS, (None, "swish", "elu")):
         given, axes = made(kind, rows, 40, "float16")
-        assert takes(given, axes=axes)
+        assert takes(given, axes=axes) == (kind != "whole" or rows >= 8)
         check(OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, **given)
 
 

@@ -289,7 +289,11 @@ CASES = [
     }),
     Case("mvn/tiles", mvn((6, 3, 16), (0, 2), affine=(1, 3, 1)), {
         "elements of a group stand apart": mvn((2, 17), 1),
-        "elements of a group stand apart, or packed pieces of at most 128, and of less than 16":
+        "elements of a group stand apart, or packed pieces of at most 256":
+            mvn((86, 3, 257), (0, 2), affine=(1, 3, 1)),
+        "elements of a group stand apart, or packed pieces of at most 256, or 1024 of 16 bits":
+            mvn((342, 3, 1025), (0, 2), affine=(1, 3, 1), dtype="float16"),
+        "elements of a group stand apart, or packed pieces of at most 256, or 1024 of 16 bits, and":
             mvn((5, 3, 16), (0, 2), affine=(1, 3, 1)),
         "elements are floats of at most 32 bits": mvn((17, 2), 0, dtype="float64"),
     }),
@@ -307,6 +311,10 @@ CASES = [
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         SHARED: mvn_grad((5, 8), 0, (1, 1), **NEITHER, order=(1, 0)),
         "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7)),
+        "elements of a group stand 8 or more apart, or packed pieces, which share scale and bias":
+            mvn_grad((7, 144), (0, 1), (1, 144)),
+        "elements of a group stand 8 or more apart, or packed pieces, which share scale and bias: ":
+            mvn_grad((8, 4097), (0, 1), (1, 4097)),
         "groups do not consist of at most 256 packed planes":
             mvn_grad((256, 3, 16), (0, 2), (1, 3, 1))}),
     Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
@@ -342,7 +350,11 @@ CASES = [
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
     Case("statistics/tiles", statistics((6, 3, 16), (0, 2)), {
         "elements of a group stand apart": statistics((2, 17), 1),
-        "elements of a group stand apart, or packed pieces of at most 128, and of less than 16":
+        "elements of a group stand apart, or packed pieces of at most 256":
+            statistics((86, 3, 257), (0, 2)),
+        "elements of a group stand apart, or packed pieces of at most 256, or 1024 of 16 bits":
+            statistics((342, 3, 1025), (0, 2), dtype="float16"),
+        "elements of a group stand apart, or packed pieces of at most 256, or 1024 of 16 bits, and":
             statistics((5, 3, 16), (0, 2)),
         "elements are floats of at most 32 bits": statistics((17, 2), 0, dtype="float64"),
     }),

@@ -252,6 +252,9 @@ constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;
 constexpr int64_t kWayBytes = 2048, kFightingTurn = 8;
 constexpr int64_t kGatheredBytes = 4096;  // of a row of dx at most: longer ones share few lines
 constexpr int64_t kMostFold = 128;        // elements: longer packed pieces are planes
+/// The same of pieces whose scale varies along them, as channels of a group that are stored last,
+/// and how many of them: each element of a piece has sums of its own.
+constexpr int64_t kMostSharedFold = 4096, kFewestPieces = 8;
 /// Threads share each of fewer cells than these a thread, from so many slices on.
 constexpr int64_t kFewCells = 4, kLargeSlices = 8;
 constexpr int64_t kStreamedBytes = 8192;  // of a plane: shorter ones have too few whole lines

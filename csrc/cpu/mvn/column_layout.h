@@ -34,11 +34,12 @@ struct Layout {
   /// are few of them: each neighbour of a piece is a column, whose sums are joined at last. Of
   /// float64 they take longer than rows in any case.
   static bool is_folded(const MvnPlan& plan) {
-    constexpr int64_t kMaxFold = 128, kVeryShort = 16;  // elements
+    constexpr int64_t kVeryShort = 16;  // elements
+    const int64_t most = plan.dtype == Dtype::float32 ? 256 : 1024;
     constexpr int64_t kPieceShare = 3;  // of a piece's elements, from which on pieces are many
     if (plan.reduced_rank < 2) return false;
     const MvnAxis *const inner = &plan.reduced[plan.reduced_rank - 1], *const outer = inner - 1;
-    if (inner->x != 1 || inner->size > kMaxFold || outer->x == inner->size) return false;
+    if (inner->x != 1 || inner->size > most || outer->x == inner->size) return false;
     if (inner->size < kVeryShort) return true;
     const int64_t pieces = plan.group_size / inner->size;
     return outer->x >= 2 * inner->size && kPieceShare * pieces > inner->size &&

@@ -45,7 +45,7 @@ void plain(const MvnPlan& plan, const Arrays& a) {
 constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", are_floats_narrow};
 constexpr Predicate<MvnPlan> kPacked{
     "a group is packed, or in pieces that are, of 16 or more elements: near each other, few, or of "
-    "more than 128",
+    "more than 256, or 1024 of 16 bits",
     has_packed_rows};
 
 // Rows of the same length, type and strides take the same sums, whatever stands beside them: no
@@ -56,8 +56,9 @@ constexpr Path<MvnPlan> kPaths[] = {
      short_rows},
     {"mvn/tiles",
      {kNarrow,
-      {"elements of a group stand apart, or packed pieces of at most 128, and of less than 16 or "
-       "three times their number: its sums are then those it has among neighbours, be there any or "
+      {"elements of a group stand apart, or packed pieces of at most 256, or 1024 of 16 bits, and "
+       "of less than 16 or three times their number: its sums are then those it has among "
+       "neighbours, be there any or "
        "none",
        has_tiles}},
      tiles,

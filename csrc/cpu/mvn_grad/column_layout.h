@@ -18,6 +18,8 @@ struct GradColumns {
   int row_rank = 0, outer_rank = 0;
 
   static constexpr int64_t kMostFold = tuning::mvn_grad::kMostFold;
+  static constexpr int64_t kMostShared = tuning::mvn_grad::kMostSharedFold;
+  static constexpr int64_t kFewestPieces = tuning::mvn_grad::kFewestPieces;
 
   explicit GradColumns(const MvnGradPlan& plan)
       : row_rank(plan.reduced_rank), outer_rank(plan.kept_rank) {
@@ -36,12 +38,16 @@ struct GradColumns {
     return a.x == step && a.grad == step && (a.dx == step || !plan.wants_dx);
   }
 
-  /// Whether a cell consists of short packed pieces apart from each other.
+  /// Whether a cell consists of packed pieces, several of which have their elements' scale, bias
+  /// or totals in common, or short ones apart from each other.
   static bool is_folded(const MvnGradPlan& plan) {
     if (plan.reduced_rank < 2) return false;
     const MvnGradAxis& inner = plan.reduced[plan.reduced_rank - 1];
-    return inner.size <= kMostFold && is_packed(plan, inner, 1) &&
-           plan.reduced[plan.reduced_rank - 2].x != inner.size;
+    if (!is_packed(plan, inner, 1)) return false;
+    const bool varies = inner.scale || inner.bias || inner.totals[0] || inner.totals[1];
+    if (varies && inner.size <= kMostShared && plan.cell_size / inner.size >= kFewestPieces)
+      return true;
+    return inner.size <= kMostFold && plan.reduced[plan.reduced_rank - 2].x != inner.size;
   }
 
   /// Where column c stands, from the row's beginning.

@@ -7,8 +7,9 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// Whether a cell's elements, or packed pieces of at most 128 of them, stand apart from each other
-/// and share scale and bias from piece to piece: of the cell alone, not of what is kept beside it.
+/// Whether a cell's elements, or short packed pieces of them, stand apart from each other and share
+/// scale and bias from piece to piece, or longer pieces share what varies along them: of the cell
+/// alone, not of what is kept beside it.
 bool are_grad_columns_apart(const MvnGradPlan& plan);
 
 /// T is float, double, Float16 or BFloat16.

@@ -44,8 +44,8 @@ constexpr Predicate<StatisticsPlan> kNarrow{"elements are floats of at most 32 b
 constexpr Path<StatisticsPlan> kPaths[] = {
     {"statistics/tiles",
      {kNarrow,
-      {"elements of a group stand apart, or packed pieces of at most 128, and of less than 16 or "
-       "three times their number",
+      {"elements of a group stand apart, or packed pieces of at most 256, or 1024 of 16 bits, and "
+       "of less than 16 or three times their number",
        has_tiles}},
      tiles,
      {65.1, "statistics over N, H and W, 16x64x112x112, float16 L"}},
