@@ -30,7 +30,7 @@ KINDS: dict[str, Any] = {
     "whole": lambda rows, n: ((2, rows, n), (1, 2), (1, 1, n)),
 }
 # Less than a tile, one, with others, and of several blocks.
-COLUMNS = (1, 3, 7, 8, 9, 17, 31, 32, 33, 63, 64, 95, 128, 515, 1030)
+COLUMNS = (1, 3, 7, 8, 9, 16, 17, 31, 32, 33, 48, 63, 64, 95, 128, 515, 1030)
 # Less than a strip, one, with another, and of several parts.
 ROWS = (2, 63, 64, 65, 257)
 ACTIVATIONS: tuple[Any, ...] = (
@@ -58,7 +58,8 @@ def takes(given: dict[str, Any], **more: Any) -> bool:
 def test_every_count_of_columns(kind: str, dtype: str) -> None:
     for k, n in enumerate(COLUMNS):
         rows = ROWS[k % 5] if n < 1000 else ROWS[2]  # several parts have blocks beside them below
-        is_taken = {"group": n >= 2, "whole": n >= 2 and rows >= 8}.get(kind, n >= 8)
+        is_wide = n > 1 and (rows >= 8 or (kind == "group" and n <= 128))
+        is_taken = n >= 8 if kind in ("batch", "instance") else is_wide
         given, axes = made(kind, rows, n, dtype)
         for activation in (None, ACTIVATIONS[1 + k % 9]):
             assert takes(given, axes=axes) == is_taken

@@ -244,6 +244,7 @@ constexpr int64_t kRowAheadBytes = 6144;
 constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays in the first cache
 /// Columns up to which two tiles are taken at once: longer rows are read as fast by halves.
 constexpr int64_t kPairedFloats = 96, kPairedHalves = 320;
+constexpr int64_t kMostNarrow = 112;  // columns up to which tiles of one vector may be better
 /// Bytes that all tiles together take in turn, a few rows, at least so many: memory is read nearly
 /// as it lies, for which processors look ahead. Tiles two lines wide do without.
 constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;

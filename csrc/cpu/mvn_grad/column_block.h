@@ -74,8 +74,9 @@ class ColumnBlock : public ColumnPasses {
     span_ = span;
     origin_ = GradWalk(plan_.kept, layout_.outer_rank, span.outer).offsets();
     set_constants(plan_, operands_, layout_, span, origin_, states, constants_);
-    tiles_ = (span.n + kTileColumns - 1) / kTileColumns;
-    is_narrow_ = span.n < kTileColumns;
+    tile_columns_ = tile_columns_of(span.n, kIsHalf<T>);
+    tiles_ = (span.n + tile_columns_ - 1) / tile_columns_;
+    is_narrow_ = span.n < tile_columns_;
     are_paired_ = layout_.columns <= (kIsHalf<T> ? kPairedHalves : kPairedFloats);
     // A tile may be all there is of a row.
     turn_ =

@@ -14,6 +14,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 using tuning::mvn_grad::kGradColumns;
+using tuning::mvn_grad::kMostNarrow;
 
 /// What a pass over the rows is for.
 struct ColumnWork {
@@ -84,7 +85,7 @@ class ColumnPasses {
   /// Hands the sums of each column over: those of the moments, and those of the products.
   void take_sums(const ColumnWork& work, double* const (&to)[4]) const {
     for (int64_t k = tiles_ - 1; k >= 0; --k) {
-      const int64_t c = begin_of(k), n = std::min(kTileColumns, span_.n);
+      const int64_t c = begin_of(k), n = std::min(tile_columns_, span_.n);
       if (work.moments) {
         std::copy_n(moments_[k].first, n, to[0] + c);
         std::copy_n(moments_[k].second, n, to[1] + c);
@@ -99,7 +100,7 @@ class ColumnPasses {
  protected:
   /// The last tile ends with the columns, so some columns may be in two.
   int64_t begin_of(int64_t k) const {
-    return std::max<int64_t>(0, std::min(k * kTileColumns, span_.n - kTileColumns));
+    return std::max<int64_t>(0, std::min(k * tile_columns_, span_.n - tile_columns_));
   }
 
   /// What is asked for of some tiles.
@@ -167,6 +168,11 @@ class ColumnPasses {
   void for_tiles(const TilePart<X, G, D>& part, const Fn& fn) const {
     for (int64_t k = part.first; k < part.last;) {
       const int64_t c = begin_of(k);
+      if constexpr (kHasLineVectors)
+        if (tile_columns_ == kFloats) {
+          fn.template operator()<1>(k++, c - part.origin);
+          continue;
+        }
       if constexpr (kMostTileVectors > kTileVectors)
         if (are_paired_ && k + 1 < part.last && begin_of(k + 1) == c + kTileColumns) {
           fn.template operator()<kMostTileVectors>(k, c - part.origin);
@@ -177,13 +183,24 @@ class ColumnPasses {
     }
   }
 
+  /// Columns of a tile, of n: those of one vector where fewer are then empty, or, as far as
+  /// computing takes longer than reading, taken twice. Only loops over tiles where they stand take
+  /// such ones.
+  int64_t tile_columns_of(int64_t n, bool is_half) const {
+    const int64_t rest = n % kTileColumns;
+    const bool may_be = kHasLineVectors && (is_passing_ || is_swish_ || has_gate_);
+    const bool are_many = n >= kTileColumns, is_computed = is_half || !is_passing_;
+    if (!may_be || n < kFloats || n > kMostNarrow) return kTileColumns;
+    return !are_many || (is_computed && 0 < rest && rest <= kFloats) ? kFloats : kTileColumns;
+  }
+
   static constexpr int64_t kMostTiles = kGradColumns / kTileColumns;
 
   const MvnGradPlan& plan_;
   bool is_passing_, has_gate_, is_swish_, has_product_;
   bool are_lines_ = false;
   bool are_paired_ = false;  // tiles, as far as there are two
-  int64_t tiles_ = 0;
+  int64_t tiles_ = 0, tile_columns_ = kTileColumns;
   ColumnSpan span_;
   ColumnConstants<kGradColumns> constants_;
   TileSums moments_[kMostTiles], products_[kMostTiles];

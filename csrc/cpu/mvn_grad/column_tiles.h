@@ -9,7 +9,8 @@ namespace {
 
 /// Columns of a tile, and rows of a strip: of so many a column's sums stay float. Two tiles that
 /// are next to each other are taken at once where registers suffice: memory is read in longer
-/// stretches.
+/// stretches. Long vectors leave much of a tile empty where columns are few: there a tile may have
+/// a single one.
 constexpr int kTileVectors = 2, kMostTileVectors = kHasLineVectors ? 4 : kTileVectors;
 constexpr int64_t kTileColumns = kTileVectors * kFloats, kStripRows = 64;
 /// What belongs to each of some columns: z = ((x - pivot) - delta) * factor, v = scale * z + bias,
@@ -121,7 +122,7 @@ struct TilePass {
 /// Rows of a tile that are worked on together: a processor has no room for more than two long
 /// chains of operations in order, but for parts of four that take turns.
 template <class Pass, int kVectors>
-constexpr int kRowsAtOnce = std::is_same_v<Pass, SwishPass> ? 4 / kVectors : 1;
+constexpr int kRowsAtOnce = std::is_same_v<Pass, SwishPass> ? 4 / std::max(kVectors, 2) : 1;
 
 /// z and h of some rows.
 template <int kRows, int kVectors>
@@ -274,6 +275,14 @@ template <int kVectors, class T, class G, class Pass, class D>
   strip.put(sums);
 }
 
+/// One vector; floats alone fill a line.
+template <class D>
+[[gnu::always_inline]] inline void put_vector(D* dx, Floats v, bool is_streamed) {
+  if constexpr (std::is_same_v<D, float>)
+    if (is_streamed) return stream_narrow(dx, v);
+  store_narrow(dx, v, Whole{});
+}
+
 /// How dx is written.
 struct TileWrite {
   bool has_product;  // dx takes z * mean_wz off
@@ -306,6 +315,10 @@ template <int kVectors, class T, class G, class D, class Pass>
         const Floats z = terms.z[i * kVectors + k],
                      d = fused(terms.h[i * kVectors + k], scale[k], shift[k]);
         result[k] = normal.factor[k] * (has_product ? fused(z, slope[k], d) : d);
+      }
+      if constexpr (kVectors == 1) {
+        put_vector(dx[r + i], result[0], is_streamed);
+        continue;
       }
 #pragma GCC unroll 2
       for (int k = 0; k < kVectors; k += 2)
