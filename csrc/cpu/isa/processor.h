@@ -12,9 +12,10 @@ struct Processor {
   bool is_told_of_runs = true;
   int64_t level1_bytes = 32 << 10;  // of data, that a core has at the first level
 
-  /// The same of pieces read in turn, a few bytes of each at a time, that begin `apart` bytes from
-  /// each other. Zen 4 foresees near ones as it does runs: asked for as well, they take 1.05 to 1.4
-  /// times as long; from 512 bytes on it does not, and they take up to 2.5 times as long unasked.
+  /// Whether pieces do that are read in turn, a few bytes of each at a time, and begin `apart`
+  /// bytes from each other. Zen 4 foresees near ones as it does runs: asked for as well, they
+  /// take 1.05 to 1.4 times as long; from 512 bytes on it does not, and they take up to 2.5 times
+  /// as long unasked.
   bool is_told_of_pieces(int64_t apart) const { return is_told_of_runs || apart >= 512; }
 };
 

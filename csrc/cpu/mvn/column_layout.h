@@ -34,11 +34,11 @@ struct Layout {
   /// are few of them: each neighbour of a piece is a column, whose sums are joined at last. Of
   /// float64 they take longer than rows in any case.
   static bool is_folded(const MvnPlan& plan) {
-    constexpr int64_t kVeryShort = 16;  // elements
-    const int64_t most = plan.dtype == Dtype::float32 ? 256 : 1024;
+    constexpr int64_t kMostFloats = 256, kMostHalves = 1024, kVeryShort = 16;  // elements
     constexpr int64_t kPieceShare = 3;  // of a piece's elements, from which on pieces are many
     if (plan.reduced_rank < 2) return false;
     const MvnAxis *const inner = &plan.reduced[plan.reduced_rank - 1], *const outer = inner - 1;
+    const int64_t most = plan.dtype == Dtype::float32 ? kMostFloats : kMostHalves;
     if (inner->x != 1 || inner->size > most || outer->x == inner->size) return false;
     if (inner->size < kVeryShort) return true;
     const int64_t pieces = plan.group_size / inner->size;

@@ -58,8 +58,7 @@ constexpr Path<MvnPlan> kPaths[] = {
      {kNarrow,
       {"elements of a group stand apart, or packed pieces of at most 256, or 1024 of 16 bits, and "
        "of less than 16 or three times their number: its sums are then those it has among "
-       "neighbours, be there any or "
-       "none",
+       "neighbours, be there any or none",
        has_tiles}},
      tiles,
      {161, "40 GroupNorm+SiLU, 1x128x1024x1024, float16 L"}},
