@@ -19,6 +19,7 @@ from pool_support import FLOATS, dtype_of
 
 OP = "mean_variance_normalization_grad"
 PATH = "mvn_grad/planes"
+SHORT = "mvn_grad/short_planes"  # see test_grad_short_planes.py
 gradient: Any = cudml.mean_variance_normalization_grad
 FLAT = ("contiguous",)
 INF = float("inf")
@@ -49,14 +50,14 @@ def path_of(given: dict[str, Any], **more: Any) -> str:
 
 
 def takes(given: dict[str, Any], **more: Any) -> bool:
-    return path_of(given, **more) == PATH
+    return path_of(given, **more) in (PATH, SHORT)
 
 
-def path_wanted(kind: str, n: int, dtype: str) -> str:
+def path_wanted(kind: str, n: int, dtype: str, activation: Any) -> str:
     """Groups of one plane are rows, unless they are long or of float64."""
-    if kind != "instance" or n > 2048 or dtype == "float64":
-        return PATH
-    return "mvn_grad/rows" if n >= LEAST else "mvn_grad/turned"
+    if kind == "instance" and n <= 2048 and dtype != "float64":
+        return "mvn_grad/rows" if n >= LEAST else "mvn_grad/turned"
+    return SHORT if activation is None and n <= 1024 and dtype != "float64" else PATH
 
 
 @pytest.mark.core
@@ -67,7 +68,8 @@ def test_planes_of_every_length(kind: str, dtype: str) -> None:
     for k, n in enumerate(LENGTHS):
         given, axes = made(kind, n, dtype)
         for activation in (None, ACTIVATIONS[1 + k % 9]):
-            assert path_of(given, axes=axes) == path_wanted(kind, n, dtype)
+            got = path_of(given, axes=axes, activation=activation)
+            assert got == path_wanted(kind, n, dtype, activation)
             check(
                 OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, out=False, **given
             )

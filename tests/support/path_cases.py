@@ -340,7 +340,27 @@ CASES = [
         SHARED: mvn_grad((9, 15), 1, (9, 15), **NEITHER),
         "a group is one packed row too short to be taken as such":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1))}),
-    Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
+    Case("mvn_grad/short_planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
+        "elements are floats of at most 32 bits":
+            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), dtype="float64"),
+        "groups of at most 131072 elements": mvn_grad((1, 8193, 16), (1, 2), (1, 8193, 1)),
+        "groups of at most 131072 elements consist of packed pieces of 16":
+            mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
+        "groups of at most 131072 elements consist of packed pieces of 16 to 1024":
+            mvn_grad((2, 3, 1025), (1, 2), (1, 3, 1)),
+        "groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one":
+            mvn_grad((2, 3, 144), (0, 2), (1, 3, 144)),
+        "groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one "
+        "scale and bias, which all share or which follow each other along one dimension":
+            mvn_grad((2, 3, 5, 16), (0, 2, 3), (1, 3, 5, 1)),
+        "elements have a mean":
+            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_mean=False),
+        "elements have a mean and a variance":
+            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_variance=False),
+        "elements have a mean and a variance of their own and no activation":
+            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="relu"),
+    }),
+    Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="relu"), {
         SHARED: mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), **NEITHER),
         OF_CELLS: grad_sums((2, 3, 16), (1, 2), (2, 3, 1), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements":

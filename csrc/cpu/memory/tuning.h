@@ -221,6 +221,9 @@ constexpr int64_t kPieceBytes = 256 * 1024;  // longer lines are cut for the thr
 namespace mvn_grad {
 /// Elements of short planes that are summed up together: adding up lanes costs as much as 64 do.
 constexpr int64_t kJoinedElements = 1024;
+/// Elements of planes of which several are taken in turn, and of a cell of them, which stays in the
+/// second-level cache; bytes of x and grad of neighbouring cells that are taken so together.
+constexpr int64_t kMostShortPlane = 1024, kMostShortCell = 131072, kLanesBytes = 384 << 10;
 /// Elements of short cells that are taken step by step together, which the first-level cache holds,
 /// and how many cells at most: divisions and roots of one take as long as reading 200 elements.
 constexpr int64_t kBatchedElements = 2048, kMostBatchedCells = 8;

@@ -24,6 +24,10 @@ bool are_sums_of_cells(const MvnGradPlan& plan, const Machine&) {
   return plan.kind != MvnGradKind::sums || plan.is_cell_a_group();
 }
 bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_planes(plan); }
+bool has_short_planes(const MvnGradPlan& plan, const Machine&) {
+  return has_short_grad_planes(plan);
+}
+bool passes_whole(const MvnGradPlan& plan, const Machine&) { return passes_grad_whole(plan); }
 bool are_planes_many(const MvnGradPlan& plan, const Machine& machine) {
   return !are_sums_of_cells(plan, machine) || !has_few_grad_planes(plan);
 }
@@ -53,6 +57,12 @@ void rows(const MvnGradPlan& plan, const Arrays& a) {
 
 void planes(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() { mvn_grad_planes<T>(plan, a); });
+}
+
+void short_planes(const MvnGradPlan& plan, const Arrays& a) {
+  visit(plan.dtype, FloatTypes{}, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) mvn_grad_short_planes<T>(plan, a);
+  });
 }
 
 void plain(const MvnGradPlan& plan, const Arrays& a) {
@@ -100,6 +110,15 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"a group is one packed row too short to be taken as such", has_short_rows}},
      turned,
      {4.81, "125 LayerNorm grad, 8192x32, bfloat16 C"}},
+    {"mvn_grad/short_planes",
+     {kNarrow,
+      kGroups,
+      {"groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one "
+       "scale and bias, which all share or which follow each other along one dimension",
+       has_short_planes},
+      {"elements have a mean and a variance of their own and no activation", passes_whole}},
+     short_planes,
+     {4.41, "64 BatchNorm grad, 32x64x112x112, float16 C"}},
     {"mvn_grad/planes",
      {kGroups,
       kSumsOfCells,

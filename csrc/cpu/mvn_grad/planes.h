@@ -13,8 +13,19 @@ bool has_grad_planes(const MvnGradPlan& plan);
 /// The same of at most 256 pieces.
 bool has_few_grad_planes(const MvnGradPlan& plan);
 
+/// The same of pieces of at most 1024 elements in cells of at most 131072, which share their scale
+/// and bias or follow each other along one dimension.
+bool has_short_grad_planes(const MvnGradPlan& plan);
+
+/// Whether the gradient passes as it is what is normalized by its own mean and variance.
+bool passes_grad_whole(const MvnGradPlan& plan);
+
 /// T is float, double, Float16 or BFloat16.
 template <class T>
 void mvn_grad_planes(const MvnGradPlan& plan, const Operands& operands);
+
+/// Of short ones, with what passes whole. T is float, Float16 or BFloat16.
+template <class T>
+void mvn_grad_short_planes(const MvnGradPlan& plan, const Operands& operands);
 
 }  // namespace cudml::cpu::CUDML_ISA
