@@ -11,7 +11,7 @@ import pytest
 import cudml
 from array_support import child_says
 from backends import CPU
-from harness import check
+from harness import check, data
 from mvn_support import bits
 from placed_gradients import arrays_of_gradient, check_alone
 from pool_support import dtype_of
@@ -139,6 +139,44 @@ def test_cells_far_from_where_their_mean_is_guessed(dtype: str) -> None:
         others = np.ones(same.shape, bool)
         others[far] = False
         assert same[others].all() and not same[far].all()
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-13", "D-GRAD-19")
+@pytest.mark.parametrize("dtype", NARROW)
+def test_parameters_of_different_sizes(dtype: str) -> None:
+    """A scale for all planes of a group and a bias for each, the other way round, and one alone."""
+    arrays = arrays_of_gradient((3, 2, 19, 50), (1, 2, 19, 1), dtype)
+    one = data((1, 2, 1, 1), dtype, 7)
+    for names in (("bias",), ("scale",), ("scale", "bias")):
+        for narrow in ((), ("scale",), ("bias",)):
+            given = {name: arrays[name] for name in ("x", "grad", *names)}
+            given |= {name: one for name in narrow if name in names}
+            assert takes(given, axes=(2, 3)) == any(given[name] is not one for name in names)
+            check(OP, axes=(2, 3), layouts=FLAT, backend=CPU, out=False, **given)
+
+
+def test_the_largest_group() -> None:
+    for planes in (8192, 8193):
+        given = arrays_of_gradient((1, planes, 16), (1, planes, 1), "float32")
+        assert takes(given, axes=(1, 2)) == (planes == 8192)
+        check(OP, axes=(1, 2), layouts=FLAT, backend=CPU, out=False, **given)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-16", "D-GRAD-18")
+@pytest.mark.parametrize("dtype", NARROW)
+def test_statistics_that_are_data(dtype: str) -> None:
+    """As they are, whatever x says: with a low part of the mean, infinities and NaN among them."""
+    for axes, sizes in (((0, 2), (1, 19, 1)), ((1, 2), (5, 1, 1))):
+        given = arrays_of_gradient((5, 19, 75), (1, 19, 1), dtype)
+        mean, variance = data(sizes, "float64", 5) * (1 + 1e-9), np.abs(data(sizes, "float32", 6))
+        how = {"axes": axes, "mean": mean, "variance": variance}
+        assert takes(given, **how)
+        check(OP, layouts=FLAT, backend=CPU, out=False, **given, **how)
+        check_alone(given, how)
+        mean.flat[1], mean.flat[2], variance.flat[3] = np.inf, np.nan, np.nan
+        check(OP, layouts=FLAT, backend=CPU, out=False, **given, **how)
 
 
 @pytest.mark.core

@@ -355,10 +355,12 @@ CASES = [
             mvn_grad((2, 3, 5, 16), (0, 2, 3), (1, 3, 5, 1)),
         "elements have a mean":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_mean=False),
-        "elements have a mean and a variance":
+        "elements have a mean, a variance":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_variance=False),
-        "elements have a mean and a variance of their own and no activation":
+        "elements have a mean, a variance and no activation":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="relu"),
+        "elements have a mean, a variance and no activation, and their sums are their own":
+            grad_sums((2, 3, 16), (1, 2), (2, 1, 1), (1, 3, 1)),
     }),
     Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="relu"), {
         SHARED: mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), **NEITHER),

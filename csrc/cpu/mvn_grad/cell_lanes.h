@@ -76,17 +76,28 @@ class CellLanes {
 
   void find_states() {
     states_.take(at_, count_);
-    for (int64_t k = 0; k < count_; ++k) states_.set_guess(k, c_.guess(at_.x[k]));
-    add_up();
-    bool are_near = true;
-    for (int64_t k = 0; k < count_; ++k) are_near &= states_.correct_guess(k);
-    if (!are_near) add_up();  // guesses that were near give the same bits
-    states_.take_statistics(count_);
+    if (plan_.are_given) {
+      for (int64_t k = 0; k < count_; ++k) states_.set_guess(k, states_.normalizer(k).pivot);
+      add_up();
+      states_.take_products(count_);
+    } else {
+      for (int64_t k = 0; k < count_; ++k) states_.set_guess(k, c_.guess(at_.x[k]));
+      add_up();
+      bool are_near = true;
+      for (int64_t k = 0; k < count_; ++k) are_near &= states_.correct_guess(k);
+      if (!are_near) add_up();  // guesses that were near give the same bits
+      states_.take_statistics(count_);
+    }
     states_.take_means(count_);
     join();
   }
 
   void add_up() {
+    with_terms(plan_, [&](auto terms) { add_up(terms); });
+  }
+
+  template <class Terms>
+  void add_up(Terms) {
     BatchSums& sums = states_.sums();
     const int64_t stretch = std::max<int64_t>(1, kLaneStretch / c_.n);
     for (int k = 0; k < 4; ++k) {
@@ -95,15 +106,11 @@ class CellLanes {
     }
     for_depth([&](int64_t i, const GradOffsets& here, const GradOffsets& next) {
       for (int64_t k = 0; k < count_; ++k) {
-        const T* const grad = c_.grad + at_.grad[k];
+        const T *const x = c_.x_at(at_.x[k]), *const grad = c_.grad + at_.grad[k];
         if (c_.is_large) fetch_plane(grad + next.grad, c_.n);
-        if (!c_.x) {
-          add_gradient<false>(grad + here.grad, c_.n, sums.last, k);
-          continue;
-        }
-        const T* const x = c_.x + at_.x[k];
-        if (c_.is_large) fetch_plane(x + next.x, c_.n);
-        add_plane<false>(x + here.x, grad + here.grad, c_.n, states_.guess(k), sums.last, k, k);
+        if (c_.is_large && x) fetch_plane(x + next.x, c_.n);
+        add_plane<Terms::value, false>(x ? x + here.x : nullptr, grad + here.grad, c_.n,
+                                       states_.guess(k), sums.last, k, k);
       }
       if ((i + 1) % stretch && i + 1 < depth_) return;
       sums.finish<4>(count_, 0);
@@ -129,8 +136,8 @@ class CellLanes {
   void write() const {
     for_depth([&](int64_t, const GradOffsets& here, const GradOffsets& next) {
       for (int64_t k = 0; k < count_; ++k) {
-        const T *const x = c_.x + at_.x[k] + here.x, *const grad =
-                                                         c_.grad + at_.grad[k] + here.grad;
+        const T* const x = c_.x + at_.x[k] + here.x;
+        const T* const grad = c_.grad + at_.grad[k] + here.grad;
         T* const dx = c_.dx + at_.dx[k];
         if (c_.is_large) fetch_plane<true>(dx + next.dx, c_.n);
         const DxRow<T>& f = formulas_[k];

@@ -36,7 +36,8 @@ class GroupLanes {
       Cell& cell = cells_[k];
       cell.at = walk.offsets();
       cell.values = values_.get() + k * inner_.size;
-      add_up(cell, c_.x ? c_.guess(cell.at.x) : 0);
+      if (plan_.are_given) cell.state.normal = normalizer_given<float>(plan_, c_.operands, cell.at);
+      add_up(cell, plan_.are_given ? cell.state.normal.pivot : c_.x ? c_.guess(cell.at.x) : 0);
     }
     for (int64_t k = 0; k < count && c_.x; ++k) take_state(cells_[k]);
     for (int64_t k = 0; k < count; ++k) {
@@ -79,22 +80,23 @@ class GroupLanes {
   }
 
   void add_up(Cell& cell, float pivot) {
+    with_terms(plan_, [&](auto terms) { add_up(cell, pivot, terms); });
+  }
+
+  template <class Terms>
+  void add_up(Cell& cell, float pivot, Terms) {
     const int64_t stretch = std::max<int64_t>(1, kLaneStretch * kTurns / (kMostBatched * c_.n));
     double sum = 0, square = 0;
     clear_turns();
-    const T *x = c_.x ? c_.x + cell.at.x : nullptr, *grad = c_.grad + cell.at.grad;
+    const T *x = c_.x_at(cell.at.x), *grad = c_.grad + cell.at.grad;
     T* const dx = c_.dx && c_.is_large ? c_.dx + cell.at.dx : nullptr;
     for (int64_t p = 0, run = 1; p < inner_.size; p += kMostBatched, ++run) {
       const int64_t count = std::min(kMostBatched, inner_.size - p);
       for (int k = 2; k < 4; ++k) std::fill_n(sums_.of[k], count, 0.0);
       for (int64_t k = 0; k < count; ++k, grad += inner_.grad) {
-        if (!x) {
-          add_gradient<true>(grad, c_.n, sums_.last, k);
-          continue;
-        }
         if (dx) fetch_plane<true>(dx + (p + k) * inner_.dx, c_.n);
-        add_plane<true>(x, grad, c_.n, pivot, sums_.last, k % kTurns, k);
-        x += inner_.x;
+        add_plane<Terms::value, true>(x, grad, c_.n, pivot, sums_.last, k % kTurns, k);
+        if (x) x += inner_.x;
       }
       sums_.finish<2>(count, 2);
       for (int64_t k = 0; k < count; ++k) {
@@ -113,24 +115,30 @@ class GroupLanes {
     cell.moments = moments_about<float>(double(plan_.cell_size), pivot, sum, square);
   }
 
-  /// Statistics, means and products from sums, of which new ones are found where the pivot was far
-  /// from the mean.
-  void take_state(Cell& cell) {
-    const auto n = double(plan_.cell_size);
-    if (!is_near(cell.moments.delta, cell.moments.m2 / n))
+  /// The normalizer, whose statistics are data or follow from sums; these are found again where the
+  /// pivot was far from the mean. Returns how far the mean is from the pivot.
+  double take_normalizer(Cell& cell) {
+    cell.state.mean_w = cell.state.mean_wz = 0;
+    if (plan_.are_given) return double(cell.state.normal.delta);
+    if (!is_near(cell.moments.delta, cell.moments.m2 / double(plan_.cell_size)))
       add_up(cell, guess_of(double(cell.pivot) + cell.moments.delta, 1));
-    cell.state = {};
     cell.state.normal = normalizer_of(cell.moments, true, plan_.epsilon);
-    const double factor = cell.state.normal.factor;
+    return cell.moments.delta;
+  }
+
+  /// The means of w and w * z, and products of z.
+  void take_state(Cell& cell) {
+    const double delta = take_normalizer(cell), factor = cell.state.normal.factor;
     double w = 0, wz = 0, all = 0;
     for (int64_t p = 0; p < inner_.size; ++p) {
       Values& v = cell.values[p];
       v.scale = plan_.has_scale ? scale_.at(cell.at.scale + p * inner_.scale) : 1;
-      v.hz = factor * fused(-cell.moments.delta, v.h, v.hz);
+      v.hz = factor * fused(-delta, v.h, v.hz);
       all += v.hz;
       w += v.h * v.scale;
       wz += v.hz * v.scale;
     }
+    const auto n = double(plan_.cell_size);
     cell.state.mean_w = static_cast<float>(w / n);
     cell.state.mean_wz = static_cast<float>(wz / n);
     cell.is_sound = is_joinable(factor) && is_finite(all);

@@ -2,6 +2,8 @@
 // lanes are added up for many planes at once.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/mvn_grad/plane_sums.h"
 #include "cpu/mvn_grad/row_states.h"
 
@@ -32,6 +34,9 @@ struct ShortPlanes {
     for (int64_t k = 0; k < kPlaces; ++k) place_[k] = k * (n - 1) / (kPlaces - 1);
   }
 
+  /// An element of x, or null.
+  const T* x_at(int64_t place) const { return x ? x + place : nullptr; }
+
   /// From one cell to the next, of most.
   MvnGradAxis cell_step() const {
     return plan.kept_rank > 0 ? plan.kept[plan.kept_rank - 1] : MvnGradAxis{};
@@ -56,38 +61,47 @@ template <bool kIsWritten = false, class T>
     __builtin_prefetch(plane + i, kIsWritten, 2);
 }
 
+/// What of a plane is added up: h; h * d, too; d and d * d, too.
+enum class PlaneTerms { gradient, products, all };
+
+/// Calls fn(what of planes is added up, as a constant).
+template <class Fn>
+[[gnu::always_inline]] inline void with_terms(const MvnGradPlan& plan, const Fn& fn) {
+  using enum PlaneTerms;
+  if (!plan.reads_x())
+    fn(std::integral_constant<PlaneTerms, gradient>{});
+  else if (plan.are_given)
+    fn(std::integral_constant<PlaneTerms, products>{});
+  else
+    fn(std::integral_constant<PlaneTerms, all>{});
+}
+
 /// Adds up a plane of n elements, at least a vector of them: d = x - pivot and d * d as number
 /// `all`, h and h * d as number `own`, which begin with it if kBegins.
-template <bool kBegins, class T>
+template <PlaneTerms kTerms, bool kBegins, class T>
 [[gnu::always_inline]] inline void add_plane(const T* x, const T* grad, int64_t n, float pivot,
                                              Floats (&sums)[4][kMostBatched], int64_t all,
                                              int64_t own) {
+  constexpr int kFirst = kTerms == PlaneTerms::all ? 0 : 2,
+                kEnd = kTerms == PlaneTerms::gradient ? 3 : 4;
   const Floats guess = all_lanes<float>(pivot);
-  Floats sum[4] = {sums[0][all], sums[1][all]};
-  for (int k = 2; k < 4 && !kBegins; ++k) sum[k] = sums[k][own];
+  Floats sum[4] = {};
+  for (int k = kFirst; k < kEnd; ++k)
+    if (k < 2 || !kBegins) sum[k] = sums[k][k < 2 ? all : own];
   const auto add = [&](int64_t i, auto m) __attribute__((always_inline)) {
-    const Floats d = counted<float>(load_wide(x + i, Whole{}) - guess, m),
-                 h = counted<float>(load_wide(grad + i, Whole{}), m);
+    const Floats h = counted<float>(load_wide(grad + i, Whole{}), m);
+    sum[2] += h;
+    if constexpr (kTerms == PlaneTerms::gradient) return;
+    const Floats d = counted<float>(load_wide(x + i, Whole{}) - guess, m);
+    sum[3] = fused(h, d, sum[3]);
+    if constexpr (kTerms == PlaneTerms::products) return;
     sum[0] += d;
     sum[1] = fused(d, d, sum[1]);
-    sum[2] += h;
-    sum[3] = fused(h, d, sum[3]);
   };
   int64_t i = 0;
   for (; i + kFloats <= n; i += kFloats) add(i, Whole{});
   if (i < n) add(n - kFloats, Last{n - i});
-  for (int k = 0; k < 4; ++k) sums[k][k < 2 ? all : own] = sum[k];
-}
-
-/// Adds up h alone, in the same order.
-template <bool kBegins, class T>
-[[gnu::always_inline]] inline void add_gradient(const T* grad, int64_t n,
-                                                Floats (&sums)[4][kMostBatched], int64_t own) {
-  Floats sum = kBegins ? Floats{} : sums[2][own];
-  int64_t i = 0;
-  for (; i + kFloats <= n; i += kFloats) sum += load_wide(grad + i, Whole{});
-  if (i < n) sum += counted<float>(load_wide(grad + n - kFloats, Whole{}), Last{n - i});
-  sums[2][own] = sum;
+  for (int k = kFirst; k < kEnd; ++k) sums[k][k < 2 ? all : own] = sum[k];
 }
 
 /// dx = grad * factor + ((x - pivot) * slope + shift) of a plane. Elements of its last vector are

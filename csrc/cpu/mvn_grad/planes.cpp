@@ -34,7 +34,7 @@ bool has_short_grad_planes(const MvnGradPlan& plan) {
 
 bool passes_grad_whole(const MvnGradPlan& plan) {
   return plan.kind == MvnGradKind::whole && plan.activation.kind == ActivationKind::identity &&
-         !plan.are_given && !plan.has_sums && plan.use_mean && plan.use_variance;
+         plan.use_mean && plan.use_variance;
 }
 
 template <class T>

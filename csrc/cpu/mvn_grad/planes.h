@@ -17,7 +17,8 @@ bool has_few_grad_planes(const MvnGradPlan& plan);
 /// and bias or follow each other along one dimension.
 bool has_short_grad_planes(const MvnGradPlan& plan);
 
-/// Whether the gradient passes as it is what is normalized by its own mean and variance.
+/// Whether the gradient passes as it is what is normalized by a mean and a variance, and takes its
+/// own sums.
 bool passes_grad_whole(const MvnGradPlan& plan);
 
 /// T is float, double, Float16 or BFloat16.

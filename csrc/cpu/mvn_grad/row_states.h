@@ -63,6 +63,18 @@ class RowStates {
     }
   }
 
+  /// Sums of w * z from those of w * d, where d is x less the pivot of what data say.
+  void take_products(int64_t count) {
+    for (int64_t r = 0; r < count; r += kDoubles) {
+      const auto lanes = [&](const float* of) {
+        return as_doubles(load_vector<HalfFloats>(of + r));
+      };
+      const Doubles w = load_vector<Doubles>(sums_.of[2] + r),
+                    wd = load_vector<Doubles>(sums_.of[3] + r);
+      store_vector(sums_.of[3] + r, lanes(cells_.factor) * fused(-lanes(cells_.delta), w, wd));
+    }
+  }
+
   /// Whether row r's sum of w * z has lost nothing so.
   bool is_product_sound(int64_t r) const {
     return !plan_.use_variance ||
