@@ -17,7 +17,7 @@ TOOLS = ("aarch64-linux-gnu-g++", "qemu-aarch64")
 PATHS = {
     *("mvn/tiles", "mvn/short_rows", "mvn/rows", "mvn/columns", "mvn/plain"),
     *("mvn_grad/columns", "mvn_grad/side_by_side", "mvn_grad/rows", "mvn_grad/turned"),
-    *("mvn_grad/planes", "mvn_grad/plain"),
+    *("mvn_grad/short_planes", "mvn_grad/planes", "mvn_grad/plain"),
     *("pad/packed", "pad/plain", "winners/turned", "winners/plain_pairs", "winners/pairs"),
     *("winners/lane_taps", "winners/strips"),
     *("winners/side_by_side", "winners/plain", "pool/taps", "pool/lane_thirds"),

@@ -57,7 +57,8 @@ def path_wanted(kind: str, n: int, dtype: str, activation: Any) -> str:
     """Groups of one plane are rows, unless they are long or of float64."""
     if kind == "instance" and n <= 2048 and dtype != "float64":
         return "mvn_grad/rows" if n >= LEAST else "mvn_grad/turned"
-    return SHORT if activation is None and n <= 1024 and dtype != "float64" else PATH
+    slow = activation in ("gelu", "tanh", ACTIVATIONS[6], ACTIVATIONS[9])
+    return PATH if slow or n > 1024 or dtype == "float64" else SHORT
 
 
 @pytest.mark.core

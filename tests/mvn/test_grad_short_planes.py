@@ -20,6 +20,10 @@ OP = "mean_variance_normalization_grad"
 PATH = "mvn_grad/short_planes"
 gradient: Any = cudml.mean_variance_normalization_grad
 NARROW = ("float16", "bfloat16", "float32")
+ACTIVATIONS: tuple[Any, ...] = (
+    "relu", "swish", ("leaky_relu", {"alpha": -0.5}), ("thresholded_relu", {"alpha": 0.25}),
+    ("swish", {"sigmoid_input_scale": -0.5}),
+)  # fmt: skip
 FLAT = ("contiguous",)
 
 
@@ -37,8 +41,29 @@ def test_planes_of_every_length(n: int, dtype: str) -> None:
         ((2, 3, 5, n), (2, 3), (1, 3, 5, 1)), ((5, 3, n), (0, 2), (1, 3, 1)),
     ):  # fmt: skip
         given = arrays_of_gradient(shape, sizes, dtype)
-        assert takes(given, axes=axes)
-        check(OP, axes=axes, layouts=FLAT, backend=CPU, out=False, **given)
+        for activation in (None, "swish", ACTIVATIONS[n % 5]):
+            assert takes(given, axes=axes, activation=activation)
+            check(
+                OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, out=False, **given
+            )
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-13", "D-GRAD-15", "D-GRAD-16", "D-GRAD-18")
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_activations_and_statistics(activation: Any, dtype: str) -> None:
+    """Own statistics and given ones; with infinities and NaN among the numbers."""
+    for axes, sizes in (((0, 2), (1, 19, 1)), ((1, 2), (5, 1, 1))):
+        given = arrays_of_gradient((5, 19, 75), (1, 19, 1), dtype)
+        how = {"axes": axes, "activation": activation}
+        check_alone(given, how)
+        given["x"][0, 2, 5], given["x"][1, 3, 48] = np.inf, np.nan
+        given["grad"][3, 5, 3], given["grad"][2, 6, 74] = -np.inf, np.nan
+        check(OP, layouts=FLAT, backend=CPU, out=False, **given, **how)
+        how |= {"mean": data(sizes, "float64", 5), "variance": np.abs(data(sizes, "float32", 6))}
+        assert takes(given, **how)
+        check(OP, layouts=FLAT, backend=CPU, out=False, **given, **how)
 
 
 @pytest.mark.core
@@ -49,11 +74,12 @@ def test_as_many_cells_and_planes_as_lanes(dtype: str) -> None:
     for count in (2, 3, 4, 5, 8, 9, 15, 16, 17, 40):
         for n in (16, 50, 400):
             given = arrays_of_gradient((3, 2, count, n), (1, 2, count, 1), dtype)
-            assert takes(given, axes=(2, 3))
-            check(OP, axes=(2, 3), layouts=FLAT, backend=CPU, out=False, **given)
+            how = {"activation": ("relu", "swish", None)[count % 3]}
+            assert takes(given, axes=(2, 3), **how)
+            check(OP, axes=(2, 3), layouts=FLAT, backend=CPU, out=False, **given, **how)
             given = arrays_of_gradient((7, count, n), (1, count, 1), dtype)
-            assert takes(given, axes=(0, 2))
-            check(OP, axes=(0, 2), layouts=FLAT, backend=CPU, out=False, **given)
+            assert takes(given, axes=(0, 2), **how)
+            check(OP, axes=(0, 2), layouts=FLAT, backend=CPU, out=False, **given, **how)
 
 
 @pytest.mark.decision("D-GRAD-1", "D-GRAD-2", "D-GRAD-13")
@@ -195,31 +221,38 @@ def test_constant_cells(dtype: str) -> None:
 @pytest.mark.core
 @pytest.mark.decision("D-GRAD-2", "D-MVN-21")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_where_exponents_end(dtype: str) -> None:
+@pytest.mark.parametrize("activation", [None, "relu", "swish"])
+def test_where_exponents_end(activation: Any, dtype: str) -> None:
     """In one cell of several: it is taken by itself, and the others keep their bits."""
     kind = dtype_of(dtype)
+    how = {"activation": activation, "epsilon": 1e-30}
     for axes in ((0, 2), (1, 2)):
         own: Any = (slice(None), 3) if axes == (0, 2) else (3,)
         usual = arrays_of_gradient((5, 7, 75), (1, 7, 1), dtype)
-        before = gradient(**usual, axes=axes, epsilon=1e-30)[0]
+        before = gradient(**usual, axes=axes, **how)[0]
         for of_x, of_grad in ((12, 0), (-12, 0), (-9, -30), (9, 30), (0, 30), (0, -30), (-15, 9)):
             given = dict(usual)
             for name, power in (("x", of_x), ("grad", of_grad)):
                 wide = given[name].astype("f8")
                 wide[own] *= 10.0**power
                 given[name] = wide.astype(kind)
-            check(OP, axes=axes, epsilon=1e-30, layouts=FLAT, backend=CPU, out=False, **given)
-            same = bits(gradient(**given, axes=axes, epsilon=1e-30)[0]) == bits(before)
+            check(OP, axes=axes, layouts=FLAT, backend=CPU, out=False, **given, **how)
+            check_alone(given, {"axes": axes, **how})
+            same = bits(gradient(**given, axes=axes, **how)[0]) == bits(before)
             same[own] = True
             assert same.all()
-        scale = (usual["scale"].astype("f8") * 1e-38).astype(kind)
-        check(OP, axes=axes, layouts=FLAT, backend=CPU, **{**usual, "scale": scale})
+        for size in (1e-38, 1e30):
+            scale = (usual["scale"].astype("f8") * size).astype(kind)
+            more = {**usual, "scale": scale}
+            check(OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, **more)
+            check_alone(more, {"axes": axes, "activation": activation})
 
 
 @pytest.mark.core
 @pytest.mark.decision("D-GRAD-1", "D-TEN-9")
 @pytest.mark.parametrize("dtype", NARROW)
-def test_the_same_among_others_and_by_more_threads(dtype: str) -> None:
+@pytest.mark.parametrize("activation", [None, "relu", "swish"])
+def test_the_same_among_others_and_by_more_threads(activation: Any, dtype: str) -> None:
     given = arrays_of_gradient((37, 24, 49), (1, 24, 1), dtype)
     before = cudml.get_num_threads()
     for axes in ((0, 2), (1, 2)):
@@ -227,20 +260,21 @@ def test_the_same_among_others_and_by_more_threads(dtype: str) -> None:
         try:
             for threads in (1, 2, 5):
                 cudml.set_num_threads(threads)
-                seen.add(tuple(g.tobytes() for g in gradient(**given, axes=axes)))
+                got = gradient(**given, axes=axes, activation=activation)
+                seen.add(tuple(g.tobytes() for g in got))
         finally:
             cudml.set_num_threads(before)
         assert len(seen) == 1
-    every = gradient(**given, axes=(1, 2))[0]
+    every = gradient(**given, axes=(1, 2), activation=activation)[0]
     for i in (0, 1, 15, 36):
         some = {name: a[i : i + 2] if len(a) > 1 else a for name, a in given.items()}
-        got = gradient(**some, axes=(1, 2))[0]
-        assert bits(got).tolist() == bits(every[i : i + 2]).tolist()
-    every = gradient(**given, axes=(0, 2))[0]
+        one = gradient(**some, axes=(1, 2), activation=activation)[0]
+        assert bits(one).tolist() == bits(every[i : i + 2]).tolist()
+    every = gradient(**given, axes=(0, 2), activation=activation)[0]
     for i, k in ((0, 2), (3, 5), (7, 17)):  # one channel alone is a packed row
         some = {name: np.ascontiguousarray(a[:, i : i + k]) for name, a in given.items()}
-        got = gradient(**some, axes=(0, 2))[0]
-        assert bits(got).tolist() == bits(every[:, i : i + k]).tolist()
+        one = gradient(**some, axes=(0, 2), activation=activation)[0]
+        assert bits(one).tolist() == bits(every[:, i : i + k]).tolist()
 
 
 PLACED = """

@@ -353,16 +353,15 @@ CASES = [
         "groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one "
         "scale and bias, which all share or which follow each other along one dimension":
             mvn_grad((2, 3, 5, 16), (0, 2, 3), (1, 3, 5, 1)),
-        "elements have a mean":
-            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_mean=False),
+        "elements have a mean": mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_mean=False),
         "elements have a mean, a variance":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_variance=False),
-        "elements have a mean, a variance and no activation":
-            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="relu"),
-        "elements have a mean, a variance and no activation, and their sums are their own":
+        "elements have a mean, a variance, sums of their own":
             grad_sums((2, 3, 16), (1, 2), (2, 1, 1), (1, 3, 1)),
+        "elements have a mean, a variance, sums of their own, and no activation, one of two "
+        "straight pieces, or SiLU": mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="tanh"),
     }),
-    Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="relu"), {
+    Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="gelu"), {
         SHARED: mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), **NEITHER),
         OF_CELLS: grad_sums((2, 3, 16), (1, 2), (2, 3, 1), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements":

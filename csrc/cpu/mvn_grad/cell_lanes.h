@@ -1,6 +1,8 @@
 // Short planes of neighbouring cells, a cell in each lane: of each cell a plane, then the next one.
 #pragma once
 
+#include <memory>
+
 #include "cpu/mvn_grad/plane_lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -20,7 +22,10 @@ class CellLanes {
         depth_(plan_.cell_size / c_.n),
         most_(std::clamp<int64_t>(
             tuning::mvn_grad::kLanesBytes / (2 * plan_.cell_size * int64_t(sizeof(T))),
-            kFewestLanes, kMostBatched)) {}
+            kFewestLanes, kMostBatched)) {
+    if (c_.keeps_h && sizeof(T) < sizeof(float))
+      kept_.reset(new float[size_t(most_ * plan_.cell_size)]);
+  }
 
   /// Some cells from the first on, up to `most`; returns how many. fail(cell) is called for each
   /// whose factors must not be joined.
@@ -30,9 +35,9 @@ class CellLanes {
     if (c_.x)
       find_states();
     else
-      add_up();
+      add_up<Through>(PlaneTermsAre<PlaneTerms::gradient>{});
     add_totals(share);
-    if (c_.dx) write();
+    if (c_.dx) with_pass_of(plan_, [&]<class Pass>() { write<Pass>(); });
     for (int64_t k = 0; k < count_ && c_.x; ++k)
       if (!are_sound_[k]) fail(first + k);
     return count_;
@@ -76,27 +81,34 @@ class CellLanes {
 
   void find_states() {
     states_.take(at_, count_);
-    if (plan_.are_given) {
+    if (!plan_.are_given) take_statistics();
+    if (plan_.are_given || c_.has_pass()) {
       for (int64_t k = 0; k < count_; ++k) states_.set_guess(k, states_.normalizer(k).pivot);
-      add_up();
+      with_pass_of(plan_,
+                   [&]<class Pass>() { add_up<Pass>(PlaneTermsAre<PlaneTerms::products>{}); });
       states_.take_products(count_);
-    } else {
-      for (int64_t k = 0; k < count_; ++k) states_.set_guess(k, c_.guess(at_.x[k]));
-      add_up();
-      bool are_near = true;
-      for (int64_t k = 0; k < count_; ++k) are_near &= states_.correct_guess(k);
-      if (!are_near) add_up();  // guesses that were near give the same bits
-      states_.take_statistics(count_);
     }
     states_.take_means(count_);
     join();
   }
 
-  void add_up() {
-    with_terms(plan_, [&](auto terms) { add_up(terms); });
+  /// And products, if the gradient passes as it is.
+  void take_statistics() {
+    const auto add = [&] {
+      if (c_.has_pass())
+        add_up<Through>(PlaneTermsAre<PlaneTerms::deviations>{});
+      else
+        add_up<Through>(PlaneTermsAre<PlaneTerms::all>{});
+    };
+    for (int64_t k = 0; k < count_; ++k) states_.set_guess(k, c_.guess(at_.x[k]));
+    add();
+    bool are_near = true;
+    for (int64_t k = 0; k < count_; ++k) are_near &= states_.correct_guess(k);
+    if (!are_near) add();  // guesses that were near give the same bits
+    states_.take_statistics(count_);
   }
 
-  template <class Terms>
+  template <class Pass, class Terms>
   void add_up(Terms) {
     BatchSums& sums = states_.sums();
     const int64_t stretch = std::max<int64_t>(1, kLaneStretch / c_.n);
@@ -110,7 +122,8 @@ class CellLanes {
         if (c_.is_large) fetch_plane(grad + next.grad, c_.n);
         if (c_.is_large && x) fetch_plane(x + next.x, c_.n);
         add_plane<Terms::value, false>(x ? x + here.x : nullptr, grad + here.grad, c_.n,
-                                       states_.guess(k), sums.last, k, k);
+                                       states_.guess(k), pass<Pass>(k), kept(i, k, here), sums.last,
+                                       k, k);
       }
       if ((i + 1) % stretch && i + 1 < depth_) return;
       sums.finish<4>(count_, 0);
@@ -118,32 +131,55 @@ class CellLanes {
     });
   }
 
+  template <class Pass>
+  Pass pass(int64_t k) {
+    bool is_sound = true;
+    const Pass pass = c_.template pass_of<Pass>(states_.normalizer(k), states_.scale(k),
+                                                states_.bias(k), is_sound);
+    passes_[k] = is_sound;
+    return pass;
+  }
+
+  /// Where h of plane i of cell k stays, or null.
+  float* kept(int64_t i, int64_t k, const GradOffsets& here) const {
+    if (!c_.keeps_h) return nullptr;
+    if constexpr (std::is_same_v<T, float>)
+      return c_.dx + at_.dx[k] + here.dx;
+    else
+      return kept_.get() + (i * most_ + k) * c_.n;
+  }
+
   /// Finds what dx is made with, and the cells whose factors may be joined.
   void join() {
     const bool are_all = states_.join(count_, formulas_);
     for (int64_t k = 0; k < count_; ++k)
-      are_sound_[k] = states_.is_product_sound(k) &&
+      are_sound_[k] = (passes_[k] || !c_.has_pass()) && states_.is_product_sound(k) &&
                       (are_all || DxRow<T>().set(nullptr, states_.state(k), states_.scale(k)));
   }
 
   void add_totals(const TotalsShare<float>& share) {
     for (int t = 0; t < 2; ++t)
       for (int64_t k = 0; k < count_ && share.totals.is_wanted(t); ++k)
-        if (t == 1 || are_sound_[k])
+        if (are_sound_[k] || c_.keeps_total(t))
           share.totals.add_one(share.index, t, at_.totals[t][k], states_.sums().of[3 - t][k]);
   }
 
-  void write() const {
-    for_depth([&](int64_t, const GradOffsets& here, const GradOffsets& next) {
+  template <class Pass>
+  void write() {
+    for_depth([&](int64_t i, const GradOffsets& here, const GradOffsets& next) {
       for (int64_t k = 0; k < count_; ++k) {
         const T* const x = c_.x + at_.x[k] + here.x;
         const T* const grad = c_.grad + at_.grad[k] + here.grad;
         T* const dx = c_.dx + at_.dx[k];
         if (c_.is_large) fetch_plane<true>(dx + next.dx, c_.n);
+        if (!are_sound_[k]) continue;
         const DxRow<T>& f = formulas_[k];
-        if (are_sound_[k])
-          write_dx(x, grad, dx + here.dx, c_.n, all_lanes(f.pivot), all_lanes(f.slope),
-                   all_lanes(f.shift), all_lanes(f.factor));
+        const DxLanes lanes = {all_lanes(f.pivot), all_lanes(f.slope), all_lanes(f.shift),
+                               all_lanes(f.factor)};
+        if constexpr (std::is_same_v<Pass, PlaneSwishPass>)
+          write_dx(x, kept(i, k, here), dx + here.dx, c_.n, lanes, Through{});
+        else
+          write_dx(x, grad, dx + here.dx, c_.n, lanes, pass<Pass>(k));
       }
     });
   }
@@ -155,6 +191,8 @@ class CellLanes {
   BatchPlaces at_;
   DxRow<T> formulas_[kMostBatched];
   bool are_sound_[kMostBatched];
+  bool passes_[kMostBatched];  // as factors say that must be joined
+  std::unique_ptr<float[]> kept_;
 };
 
 }  // namespace

@@ -20,6 +20,20 @@ inline bool is_kept(A product, bool is_zero) {
   return ((size >= kLeast) | is_zero) & (size <= kMost);
 }
 
+/// v * by = d * of_d + rest, of an activation's argument v = z * scale + bias and d = x - pivot.
+template <class A>
+struct PassFactors {
+  A of_d, rest;
+  bool are_kept;
+
+  PassFactors(const Normalizer<A>& normal, double scale, double bias, double by) {
+    const double product = double(normal.factor) * scale * by;
+    of_d = static_cast<A>(product);
+    rest = static_cast<A>(bias * by - double(normal.delta) * product);
+    are_kept = is_kept(of_d, scale == 0) && is_kept(rest, true);
+  }
+};
+
 /// dx = h * factor + ((x - pivot) * slope + shift), all but h, x and perhaps the scale the same
 /// along a cell: r * (h * scale - mean_w - z * mean_wz), rounded as seldom. The factor is r * scale
 /// where elements share a scale, else r.

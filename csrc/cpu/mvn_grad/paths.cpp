@@ -27,7 +27,7 @@ bool has_planes(const MvnGradPlan& plan, const Machine&) { return has_grad_plane
 bool has_short_planes(const MvnGradPlan& plan, const Machine&) {
   return has_short_grad_planes(plan);
 }
-bool passes_whole(const MvnGradPlan& plan, const Machine&) { return passes_grad_whole(plan); }
+bool passes_quickly(const MvnGradPlan& plan, const Machine&) { return passes_grad_quickly(plan); }
 bool are_planes_many(const MvnGradPlan& plan, const Machine& machine) {
   return !are_sums_of_cells(plan, machine) || !has_few_grad_planes(plan);
 }
@@ -116,8 +116,10 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one "
        "scale and bias, which all share or which follow each other along one dimension",
        has_short_planes},
-      {"elements have a mean, a variance and no activation, and their sums are their own",
-       passes_whole}},
+      {"elements have a mean, a variance, sums of their own, and no activation, one of two "
+       "straight "
+       "pieces, or SiLU",
+       passes_quickly}},
      short_planes,
      {1.77, "126 BatchNorm grad, 2x512x7x7, float16 C"}},
     {"mvn_grad/planes",

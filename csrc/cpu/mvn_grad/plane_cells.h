@@ -44,8 +44,8 @@ class PlaneCells {
           std::unique_ptr<SliceSums[]>(new SliceSums[size_t(batch_ * planes_.slices)]),
           std::unique_ptr<A[]>(kept > 0 ? new A[size_t(kept)] : nullptr)};
       for (int64_t s = begin; s < end; ++s)
-        run_cells<2>(part_begin(plan_.cells, s, shares), part_begin(plan_.cells, s + 1, shares),
-                     {totals, s}, room, each);
+        run_cells(2, part_begin(plan_.cells, s, shares), part_begin(plan_.cells, s + 1, shares),
+                  {totals, s}, room, each);
     };
     if (is_split_)
       work(0, shares, [&](const auto& fn) { for_blocks(fn); });
@@ -59,14 +59,14 @@ class PlaneCells {
 
   using Share = TotalsShare<A>;
 
-  /// One cell by itself: dx, and the products that it adds to the first total.
-  [[gnu::noinline, gnu::cold]] void run_cell(int64_t cell, const Share& share) const {
+  /// One cell by itself: dx, and what it adds to the first of the totals or to both.
+  [[gnu::noinline, gnu::cold]] void run_cell(int64_t cell, const Share& share, int totals) const {
     const int64_t kept = slices_of_.keeps_apart() ? plan_.cell_size : 0;
     const BatchRoom room{std::unique_ptr<SliceSums[]>(new SliceSums[size_t(planes_.slices)]),
                          std::unique_ptr<A[]>(kept > 0 ? new A[size_t(kept)] : nullptr)};
     const Room<PlaneBuffers<A>> rows;
-    run_cells<1>(cell, cell + 1, share, room,
-                 [&](const auto& fn) { fn(0, planes_.slices, *rows); });
+    run_cells(totals, cell, cell + 1, share, room,
+              [&](const auto& fn) { fn(0, planes_.slices, *rows); });
   }
 
  private:
@@ -88,10 +88,9 @@ class PlaneCells {
     });
   }
 
-  /// Adds to the first kTotals totals.
-  template <int kTotals, class Each>
-  void run_cells(int64_t begin, int64_t end, const Share& share, const BatchRoom& room,
-                 const Each& each) const {
+  template <class Each>
+  void run_cells(int end_totals, int64_t begin, int64_t end, const Share& share,
+                 const BatchRoom& room, const Each& each) const {
     GradWalk walk(plan_.kept, plan_.kept_rank, begin);
     Pace pace;
     Cell cells[kMostBatchedCells];
@@ -110,7 +109,7 @@ class PlaneCells {
       }
       pace.add(n * plan_.cell_size);
       run_batch(cells, n, each);
-      for (int64_t k = 0; k < n && plan_.has_totals(); ++k) add_totals<kTotals>(cells[k], share);
+      for (int64_t k = 0; k < n && plan_.has_totals(); ++k) add_totals(end_totals, cells[k], share);
       begin += n;
     }
   }
@@ -204,14 +203,13 @@ class PlaneCells {
     return finite_or_0(sum / A(4 * kPlaces));
   }
 
-  template <int kTotals>
-  void add_totals(const Cell& cell, const Share& share) const {
+  void add_totals(int end, const Cell& cell, const Share& share) const {
     const bool are_sums = plan_.kind == MvnGradKind::sums;
     planes_.for_slices(cell.at, 0, planes_.slices, [&](int64_t i, const SliceOffsets& at) {
       const SliceSums& sums = cell.sums[i];
       const double by = are_sums ? sums.scale : slices_of_.slope();
       const double values[2] = {by * sums.hz, by * sums.h};
-      for (int k = 0; k < kTotals; ++k)
+      for (int k = 0; k < end; ++k)
         if (share.totals.is_wanted(k))
           share.totals.add_one(share.index, k, at.totals[k], values[are_sums ? 1 - k : k]);
     });

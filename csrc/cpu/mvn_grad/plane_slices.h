@@ -154,18 +154,14 @@ class PlaneSlices {
       fn(Through{});
       return true;
     }
-    const double by = is_swish_ ? plan_.activation.a : 1,
-                 product = double(state.normal.factor) * s.scale * by;
-    const A of_d = static_cast<A>(product),
-            rest = static_cast<A>(s.bias * by - double(state.normal.delta) * product);
-    if (!(has_gate_ || is_swish_) || !is_kept(of_d, s.scale == 0) || !is_kept(rest, true))
-      return false;
+    const PassFactors<A> factors(state.normal, s.scale, s.bias, is_swish_ ? plan_.activation.a : 1);
+    if (!(has_gate_ || is_swish_) || !factors.are_kept) return false;
     if constexpr (std::is_same_v<A, float>)
       if (is_swish_) {
-        fn(PlaneSwishPass(of_d, rest));
+        fn(PlaneSwishPass(factors.of_d, factors.rest));
         return true;
       }
-    fn(Gate<A>(plan_.activation, of_d, rest));
+    fn(Gate<A>(plan_.activation, factors.of_d, factors.rest));
     return true;
   }
 

@@ -32,9 +32,10 @@ bool has_short_grad_planes(const MvnGradPlan& plan) {
          (plan.reduced_rank == 2 || !have_planes_scales(plan));
 }
 
-bool passes_grad_whole(const MvnGradPlan& plan) {
-  return plan.kind == MvnGradKind::whole && plan.activation.kind == ActivationKind::identity &&
-         plan.use_mean && plan.use_variance;
+bool passes_grad_quickly(const MvnGradPlan& plan) {
+  const Activation& f = plan.activation;
+  return plan.kind == MvnGradKind::whole && plan.use_mean && plan.use_variance &&
+         (f.kind == ActivationKind::identity || Gate<float>::suits(f) || SwishPass::suits(f));
 }
 
 template <class T>

@@ -17,15 +17,15 @@ bool has_few_grad_planes(const MvnGradPlan& plan);
 /// and bias or follow each other along one dimension.
 bool has_short_grad_planes(const MvnGradPlan& plan);
 
-/// Whether the gradient passes as it is what is normalized by a mean and a variance, and takes its
-/// own sums.
-bool passes_grad_whole(const MvnGradPlan& plan);
+/// Whether the gradient takes its own sums and passes by vectors what is normalized by a mean and a
+/// variance: no activation, one of two straight pieces, or SiLU.
+bool passes_grad_quickly(const MvnGradPlan& plan);
 
 /// T is float, double, Float16 or BFloat16.
 template <class T>
 void mvn_grad_planes(const MvnGradPlan& plan, const Operands& operands);
 
-/// Of short ones, with what passes whole. T is float, Float16 or BFloat16.
+/// Of short ones, with what passes quickly. T is float, Float16 or BFloat16.
 template <class T>
 void mvn_grad_short_planes(const MvnGradPlan& plan, const Operands& operands);
 

@@ -33,7 +33,9 @@ void run_short_planes(const ShortPlanes<T>& planes, const PlaneCells<T>& cells) 
       const TotalsShare<float> share{totals, s};
       const int64_t stop = part_begin(plan.cells, s + 1, shares);
       for (int64_t c = part_begin(plan.cells, s, shares), n; c < stop; c += n) {
-        n = lanes->run(c, stop - c, share, [&](int64_t cell) { cells.run_cell(cell, share); });
+        n = lanes->run(c, stop - c, share, [&](int64_t cell) {
+          cells.run_cell(cell, share, planes.keeps_total(1) ? 1 : 2);
+        });
         pace.add(n * plan.cell_size);
       }
     }
