@@ -46,11 +46,13 @@ template <class A>
     to.factor[c] = state.normal.factor;
     to.shift[c] = -state.mean_w;
     to.slope[c] = -state.mean_wz;
-    to.scale[c] = static_cast<A>(column_scale<A>(plan, o, layout, origin, span.first + c));
-    const int64_t at = origin.bias + cell * layout.kept.bias + f * layout.folded.bias;
-    to.bias[c] = plan.has_bias ? A(read_wide(o.inputs[3], plan.bias_dtype, at)) : 0;
     if (++f == layout.fold) f = 0, ++cell;
   }
+  read_scales(plan, o, layout, origin, span.first, span.n, to.scale);
+  std::fill_n(to.bias, span.n, A(0));
+  if (plan.has_bias)
+    read_columns(o.inputs[3], plan.bias_dtype, layout, &MvnGradAxis::bias, origin.bias, span.first,
+                 span.n, to.bias);
   for (A* row : {to.pivot, to.delta, to.factor, to.shift, to.slope, to.scale, to.bias})
     std::fill_n(row + span.n, kTileColumns, A(0));
 }

@@ -16,15 +16,31 @@ double linear_slope(const Activation& f) {
   return f.kind == ActivationKind::linear ? double(A(f.a)) : 1;
 }
 
-/// Scale with that slope, of column c of the rows at `origin`.
+/// Columns [first, first + n) of a tensor that is scale or bias, whose rows begin at `origin`.
 template <class A>
-double column_scale(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout,
-                    const GradOffsets& origin, int64_t c) {
+void read_columns(const void* tensor, Dtype dtype, const GradColumns& layout,
+                  int64_t MvnGradAxis::* stride, int64_t origin, int64_t first, int64_t n, A* to) {
+  const int64_t of_cell = layout.kept.*stride, of_column = layout.folded.*stride;
+  visit(dtype, FloatTypes{}, [&]<class T>() {
+    const T* const from = static_cast<const T*>(tensor) + origin;
+    int64_t cell = first / layout.fold, f = first % layout.fold;
+    for (int64_t c = 0; c < n; ++c) {
+      to[c] = A(load_as_acc(from[cell * of_cell + f * of_column]));
+      if (++f == layout.fold) f = 0, ++cell;
+    }
+  });
+}
+
+/// Scale with the slope of a linear activation, of columns [first, first + n).
+template <class A>
+void read_scales(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout,
+                 const GradOffsets& origin, int64_t first, int64_t n, A* to) {
   const double slope = linear_slope<A>(plan.activation);
-  if (!plan.has_scale) return slope;
-  const int64_t at =
-      origin.scale + c / layout.fold * layout.kept.scale + c % layout.fold * layout.folded.scale;
-  return read_wide(o.inputs[2], plan.scale_dtype, at) * slope;
+  std::fill_n(to, n, A(1));
+  if (plan.has_scale)
+    read_columns(o.inputs[2], plan.scale_dtype, layout, &MvnGradAxis::scale, origin.scale, first, n,
+                 to);
+  for (int64_t c = 0; c < n; ++c) to[c] = static_cast<A>(double(to[c]) * slope);
 }
 
 template <class A>
@@ -73,6 +89,11 @@ class ColumnSums {
     const int64_t columns = layout_.columns;
     std::unique_ptr<double[]>& sums = sums_[k];
     if (!sums) sums.reset(new double[size_t(layout_.outer * columns)]);
+    if (count == 1) {
+      for (int64_t i = 0; i < layout_.outer * columns; ++i)
+        if (k < 2 || !is_joined_[size_t(i / layout_.fold)]) sums[size_t(i)] = parts[i];
+      return;
+    }
     std::unique_ptr<Total<A>[]> joined(new Total<A>[size_t(columns)]);
     for (int64_t outer = 0; outer < layout_.outer; ++outer) {
       for (int64_t c = 0; c < columns; ++c) joined[size_t(c)] = {parts[c]};
@@ -111,37 +132,55 @@ class ColumnSums {
 
   void find_means() {
     const auto n = double(plan_.cell_size);
-    for (int64_t cell = 0; cell < plan_.cells; ++cell) {
-      State& state = states_[size_t(cell)];
-      const int64_t outer = cell / layout_.kept.size,
-                    first = cell % layout_.kept.size * layout_.fold;
-      const GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, outer).offsets();
-      const auto scale = [&](int64_t f) {
-        return column_scale<A>(plan_, operands_, layout_, at, first + f);
-      };
-      if (plan_.use_mean) state.mean_w = static_cast<A>(sum_of(cell, 2, scale) / n);
-      if (plan_.use_variance) state.mean_wz = static_cast<A>(sum_of(cell, 3, scale) / n);
-    }
+    for_outer([&](int64_t outer, const GradOffsets&) {
+      for (int64_t i = 0; i < layout_.kept.size; ++i) {
+        const int64_t cell = outer * layout_.kept.size + i;
+        State& state = states_[size_t(cell)];
+        const A* const own = scales_.get() + i * layout_.fold;
+        const auto scale = [&](int64_t f) { return double(own[f]); };
+        if (plan_.use_mean) state.mean_w = static_cast<A>(sum_of(cell, 2, scale) / n);
+        if (plan_.use_variance) state.mean_wz = static_cast<A>(sum_of(cell, 3, scale) / n);
+      }
+    });
   }
 
-  void add_totals() const {
+  void add_totals() {
     const bool are_sums = plan_.kind == MvnGradKind::sums;
     const Totals<A> totals(plan_, 1, operands_);
-    for (int64_t i = 0; i < layout_.outer * layout_.columns; ++i) {
-      const int64_t c = i % layout_.columns;
-      GradOffsets at = GradWalk(plan_.kept, layout_.outer_rank, i / layout_.columns).offsets();
-      const double by = are_sums ? column_scale<A>(plan_, operands_, layout_, at, c)
-                                 : linear_slope<A>(plan_.activation);
-      at.add(layout_.at(c));
-      for (int k = 0; k < 2; ++k)
-        if (totals.is_wanted(k))
-          totals.add_one(0, k, at.totals[k], by * sums_[(k == 0) != are_sums ? 3 : 2][size_t(i)]);
-    }
+    const double slope = linear_slope<A>(plan_.activation);
+    for_outer([&](int64_t outer, const GradOffsets& origin) {
+      for (int k = 0; k < 2; ++k) {
+        if (!totals.is_wanted(k)) continue;
+        const double* sum = sums_[(k == 0) != are_sums ? 3 : 2].get() + outer * layout_.columns;
+        const A* scale = scales_.get();
+        for (int64_t i = 0; i < layout_.kept.size; ++i) {
+          int64_t at = origin.totals[k] + i * layout_.kept.totals[k];
+          for (int64_t f = 0; f < layout_.fold; ++f, at += layout_.folded.totals[k])
+            totals.add_one(0, k, at, *sum++ * (are_sums ? double(*scale++) : slope));
+        }
+      }
+    });
     totals.finish();
   }
 
  private:
   static constexpr int64_t kPlaces = 32;  // of a cell that its mean is guessed from
+
+  /// Calls fn(position, where its rows begin) for the positions of the kept dimensions outside,
+  /// with the scales of its columns.
+  template <class Fn>
+  void for_outer(const Fn& fn) {
+    if (!scales_) scales_.reset(new A[size_t(layout_.columns)]);
+    GradWalk walk(plan_.kept, layout_.outer_rank, 0);
+    int64_t filled = -1;  // with the scales from there on
+    for (int64_t outer = 0; outer < layout_.outer; ++outer, walk.advance()) {
+      const GradOffsets origin = walk.offsets();
+      if (origin.scale != filled)
+        read_scales(plan_, operands_, layout_, origin, 0, layout_.columns, scales_.get());
+      filled = origin.scale;
+      fn(outer, origin);
+    }
+  }
 
   GradOffsets offsets(int64_t cell) const {
     return GradWalk(plan_.kept, plan_.kept_rank, cell).offsets();
@@ -183,6 +222,7 @@ class ColumnSums {
   std::unique_ptr<State[]> states_;
   std::unique_ptr<bool[]> is_joined_;  // h * z of a cell's columns is found
   bool are_joined_ = true;
+  std::unique_ptr<A[]> scales_;        // of the columns at one position outside
   std::unique_ptr<double[]> sums_[4];  // of each column: d, d * d; h, h * z
 };
 
