@@ -184,6 +184,7 @@ _LEAKY = {"activation": ("leaky_relu", {"alpha": 0.01})}
 _WAN = {"axes": (1,), "activation": "swish"}
 _SHUFFLE, _EXPANDED = (64, 240, 28, 28), (32, 96, 112, 112)
 _STAGE = (16, 64, 256, 256)
+_DEEP = ((64, 1024, 14, 14), (64, 2048, 7, 7))  # of ResNet-50
 
 # A "+ grad" is a step of training: the forward call, and after it its gradient.
 NORMALIZATION_GRAD = (
@@ -206,13 +207,13 @@ NORMALIZATION_GRAD = (
          "T5, Llama training", _ROWS, "rms", "scale", step=True),
     Case(60, "RMSNorm+SiLU grad", MVN_GRAD, ((1, 96, 4, 480, 832),), "b", "CL",
          "Wan video VAE training", _WAN, "rms", "scale", fixed=(1,)),
-    Case(61, "GroupNorm+SiLU grad", MVN_GRAD, (_UNET, _DECODER), "hf", "CL",
+    Case(61, "GroupNorm+SiLU grad", MVN_GRAD, (_UNET, _DECODER, (2, 1280, 8, 8)), "hf", "CL",
          "SD UNet, VAE training", _GN, "group", "scale bias"),
     Case(62, "GroupNorm+SiLU + grad", MVN_GRAD, (_UNET, _DECODER), "h", "CL",
          "SD UNet, VAE training", _GN, "group", "scale bias", step=True),
-    Case(63, "GroupNorm grad", MVN_GRAD, (_UNET,), "h", "CL",
+    Case(63, "GroupNorm grad", MVN_GRAD, (_UNET, (2, 1280, 16, 16)), "h", "CL",
          "SD attention training", {"groups": 32}, "group", "scale bias"),
-    Case(64, "BatchNorm grad", MVN_GRAD, (_STEM, _PATCH), "fh", "CL",
+    Case(64, "BatchNorm grad", MVN_GRAD, (_STEM, _PATCH, *_DEEP), "fh", "CL",
          "ResNet, 3-D U-Net training", {}, "batch", "scale bias"),
     Case(65, "BatchNorm + grad", MVN_GRAD, (_STEM,), "fh", "CL",
          "ResNet training", {}, "batch", "scale bias", step=True),
@@ -266,7 +267,7 @@ PADDING_GRAD = (
 # Normalization with stored statistics.
 INFERENCE = (
     Case(86, "BatchNorm, stored", NORMALIZE,
-         (_STEM, _DENSE, (64, 1024, 14, 14), (64, 2048, 7, 7)), "hf", "CL",
+         (_STEM, _DENSE, *_DEEP), "hf", "CL",
          "ResNet-50 inference", {}, "batch", "scale bias"),
     Case(87, "BatchNorm+ReLU, stored", NORMALIZE, (_DENSE, (64, 512, 7, 7)), "hf", "CL",
          "ResNet-50 inference", {"activation": "relu"}, "batch", "scale bias"),

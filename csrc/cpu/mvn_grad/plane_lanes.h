@@ -68,9 +68,11 @@ struct ShortPlanes {
 
   /// The mean of eight elements of a plane, of equal ones exactly what they are.
   float guess(int64_t plane) const {
-    float sum[2] = {};
-    for (int64_t k = 0; k < kPlaces; ++k) sum[k % 2] += load_as_acc(x[plane + place_[k]]);
-    return guess_of(double(sum[0] + sum[1]), 1.0 / kPlaces);
+    float sum[kPlaces];
+    for (int64_t k = 0; k < kPlaces; ++k) sum[k] = load_as_acc(x[plane + place_[k]]);
+    for (int64_t half = kPlaces / 2; half > 0; half /= 2)  // of equal numbers nothing is rounded
+      for (int64_t k = 0; k < half; ++k) sum[k] += sum[k + half];
+    return guess_of(double(sum[0]), 1.0 / kPlaces);
   }
 
  private:
