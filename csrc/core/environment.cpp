@@ -37,6 +37,13 @@ bool has_own_threads(const char* op) {
   refuse_variable(op, "CUDML_THREADS", wish, "it must be \"auto\" or \"own\"");
 }
 
+/// Read when the library is loaded (cpu/isa/processor.cpp); here it is checked.
+void check_prefetch(const char* op) {
+  const std::string_view wish = environment_text("CUDML_PREFETCH");
+  if (wish.empty() || wish == "runs" || wish == "apart") return;
+  refuse_variable(op, "CUDML_PREFETCH", wish, "it must be \"runs\" or \"apart\"");
+}
+
 Environment read(const char* op) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   Environment found;
@@ -44,6 +51,7 @@ Environment read(const char* op) {
   found.has_own_threads = has_own_threads(op);
   found.stream_bytes = whole_number(op, "CUDML_STREAM_BYTES", 0, kAny, found.stream_bytes);
   found.is_logging = is_logging(op);
+  check_prefetch(op);
   return found;
 }
 

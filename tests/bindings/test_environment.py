@@ -55,6 +55,7 @@ WRONG = {
     ),
     "CUDML_THREADS": ('it must be "auto" or "own"', ("2", "OWN", "own ", "openmp")),
     "CUDML_STREAM_BYTES": (WHOLE.format(0, 2**63 - 1), ("-3", "1e6", "64k", "inf", str(2**63))),
+    "CUDML_PREFETCH": ('it must be "runs" or "apart"', ("all", "RUNS", "apart ", "0")),
     "CUDML_LOG": ('it must be "debug" or "off"', ("info", "DEBUG", "1", "debug ")),
     "CUDML_KERNEL": ("it must be one of pool_", ("nonsense", "pool_generic ", "PAD_GENERIC")),
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 CHUNK = 4096  # problems for which one process lives
 ISAS = ("", "", "", "v3", "base")
 STREAMS = ("", "", "0")  # the size from which outputs are streamed
+PREFETCHES = ("", "runs", "", "apart")
 ON_DEVICE = "CUDML_CAMPAIGN_DEVICE"  # set where the interpreted CUDA kernels run the problems
 NUMBERS = struct.Struct("qqd")  # the problem being run, calls checked, the time it began
 
@@ -22,6 +23,7 @@ def settings(number: int) -> dict[str, str]:
     """Environment of the process that runs this problem."""
     chunk = number // CHUNK
     found = {"CUDML_CPU_ISA": ISAS[chunk % 5], "CUDML_STREAM_BYTES": STREAMS[chunk % 3]}
+    found["CUDML_PREFETCH"] = PREFETCHES[chunk % 4]
     threads = {"CUDML_NUM_THREADS": "2" if chunk % 4 else "1"}
     return {**{k: v for k, v in found.items() if v}, **threads}
 

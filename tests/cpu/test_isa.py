@@ -69,6 +69,8 @@ def run_core_tests(level: str, stream_bytes: int) -> subprocess.CompletedProcess
     paths = [str(Path(cudml.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "CUDML_CPU_ISA": level, "PYTHONPATH": os.pathsep.join(paths)}
     environment["CUDML_STREAM_BYTES"] = str(stream_bytes)
+    if level != running():  # one of the two is not this processor's
+        environment["CUDML_PREFETCH"] = "runs" if level == "v3" else "apart"
     for name in [n for n in environment if n.startswith("PYTEST_")]:
         del environment[name]
     command = [sys.executable, "-m", "pytest", "-m", "core and small", "--backend", "cpu", "-q"]
@@ -97,6 +99,37 @@ def test_core_tests_on_every_instruction_set(level: str) -> None:
     count = re.search(r"(\d+) passed", done.stdout)
     assert count and int(count[1]) >= 40, f"{level}:\n{done.stdout[-2000:]}"
     assert f'"{running()}"' in json.dumps(cudml._core.build_info())
+
+
+AHEAD = """
+import hashlib
+import cudml, numpy as np
+rng = np.random.default_rng(7)
+def say(*results):
+    print(hashlib.sha256(b"".join(r.tobytes() for r in results)).hexdigest())
+for dtype in ("f4", "f2"):
+    for shape in ((1, 3000, 9, 14), (2, 64, 40, 57), (1, 8, 150, 300)):
+        for order in ((0, 1, 2, 3), (0, 2, 3, 1)):
+            x = rng.standard_normal([shape[a] for a in order]).astype(dtype)
+            x = x.transpose(np.argsort(order))
+            for window in (3, shape[2:]):
+                say(cudml.average_pooling(x, window), cudml.max_pooling(x, window))
+            say(cudml.padding(x, (0, 0, 1, 1), (0, 0, 1, 1), mode="reflection"))
+            for axes in (1, (2, 3), (0, 2, 3)):
+                say(cudml.mean_variance_normalization(x, axes=axes))
+                say(cudml.mean_variance_normalization_grad(x, x[..., ::-1], axes=axes)[0])
+    rows = rng.standard_normal((9, 8192)).astype(dtype)
+    say(cudml.mean_variance_normalization(rows, rows[:1], axes=1))
+"""
+
+
+def test_asking_for_memory_ahead_changes_no_bits() -> None:
+    for stream_bytes in ("0", "1000000000"):
+        texts = {
+            child_says(AHEAD, CUDML_PREFETCH=ahead, CUDML_STREAM_BYTES=stream_bytes)
+            for ahead in ("runs", "apart")
+        }
+        assert len(texts) == 1 and len(set(texts.pop().splitlines())) > 80
 
 
 @x86

@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <string_view>
+
+#include "core/environment.h"
 #include "cpu/simd/identity.h"
 
 namespace cudml::cpu {
@@ -15,6 +18,12 @@ bool is_zen4() {
   return family == 0x19 && has_model;
 }
 
+/// As CUDML_PREFETCH says: "runs", or "apart", pieces alone that are far from each other.
+bool is_told_of_runs() {
+  const std::string_view wish = environment_text("CUDML_PREFETCH");
+  return wish.empty() ? !is_zen4() : wish == "runs";
+}
+
 int64_t level1_bytes() {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
   const int64_t found = sysconf(_SC_LEVEL1_DCACHE_SIZE);
@@ -25,6 +34,6 @@ int64_t level1_bytes() {
 
 }  // namespace
 
-const Processor processor = {!is_zen4(), level1_bytes()};
+const Processor processor = {is_told_of_runs(), level1_bytes()};
 
 }  // namespace cudml::cpu
