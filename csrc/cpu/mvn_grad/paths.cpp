@@ -121,7 +121,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        "pieces, or SiLU",
        passes_quickly}},
      short_planes,
-     {1.77, "126 BatchNorm grad, 2x512x7x7, float16 C"}},
+     {1.77, "BatchNorm grad, 2x512x7x7, float16 C, on Zen 4"}},
     {"mvn_grad/planes",
      {kGroups,
       kSumsOfCells,
