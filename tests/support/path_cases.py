@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import types
 
+from normalization_grad_path_cases import NORMALIZATION_GRAD
 from path_calls import (
     LAST,
     REVERSED,
@@ -12,12 +13,10 @@ from path_calls import (
     Case,
     average_grad,
     given,
-    grad_sums,
     lp_grad,
     max_grad,
     max_pool,
     mvn,
-    mvn_grad,
     pad,
     pad_grad,
     pool,
@@ -25,7 +24,6 @@ from path_calls import (
     statistics,
     unpool,
 )
-from path_lengths import LEAST
 from winner_path_cases import SIDE_BY_SIDE, STRIPS, WINNERS
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or"
@@ -39,9 +37,6 @@ NEAR = "rows have several windows, at most 8 apart and 65 long"
 ALONG = "statistics differ along packed rows of 16 or more elements, or that follow each other"
 LARGE = "the result is packed and larger than what the caches keep"
 LINES = "lines are packed, of 8 bytes to 64 KB"
-SHARED = "elements share statistics, or sums are asked for"
-OF_CELLS = "sums are of elements that share statistics"
-NEITHER = {"use_mean": False, "use_variance": False}
 CASES = [
     Case("pool/taps", pool((2, 16, 3, 6), (2, 2), 2, order=LAST), {
         TAPS: pool((2, 16, 3, 6), (1, 5), 2, order=LAST),
@@ -308,67 +303,7 @@ CASES = [
         "elements are float64": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
     }),
     Case("mvn/plain", mvn((9, 17), 1, dtype="float64")),
-    Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
-        SHARED: mvn_grad((5, 8), 0, (1, 1), **NEITHER, order=(1, 0)),
-        "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7)),
-        "elements of a group stand 8 or more apart, or packed pieces, which share scale and bias":
-            mvn_grad((7, 144), (0, 1), (1, 144)),
-        "elements of a group stand 8 or more apart, or packed pieces, which share scale and bias: ":
-            mvn_grad((8, 4097), (0, 1), (1, 4097)),
-        "groups do not consist of at most 256 packed planes":
-            mvn_grad((256, 3, 16), (0, 2), (1, 3, 1))}),
-    Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
-        "elements are floats of at most 32 bits":
-            mvn_grad((5, 8), 0, (5, 1), dtype="float64"),
-        SHARED: mvn_grad((5, 8), 0, (5, 1), **NEITHER),
-        OF_CELLS: grad_sums((5, 3, 8), (0, 1), (1, 3, 8), (5, 1, 1)),
-        "at most 1024 elements of a group": mvn_grad((1025, 8), 0, (1025, 1)),
-        "at most 1024 elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (5, 1))}),
-    Case("mvn_grad/rows", mvn_grad((9, LEAST), 1, (1, LEAST)), {
-        "elements are floats of at most 32 bits":
-            mvn_grad((9, LEAST), 1, (1, LEAST), dtype="float64"),
-        SHARED: mvn_grad((9, LEAST), 1, (9, LEAST), **NEITHER),
-        "a group is one packed row, with scale and bias for each position or for all of it":
-            mvn_grad((2, 3, LEAST), (1, 2), (1, 3, 1)),
-        "rows have 48 to 16384 elements": mvn_grad((9, LEAST - 1), 1, (1, LEAST - 1)),
-        "rows have 48 to 16384 elements, or from 32 on": mvn_grad((2, 16385), 1, (1, 16385)),
-        "rows have 48 to 16384 elements, or from 32 on by": mvn_grad((2, 16384), 1),
-        "rows have 48 to 16384 elements, or from 32 on by vectors": mvn_grad((2, 2049), 1, (2, 1)),
-    }),
-    Case("mvn_grad/turned", mvn_grad((9, LEAST - 1), 1, (1, LEAST - 1)), {
-        "elements are floats of at most 32 bits": mvn_grad((9, 15), 1, (1, 15), dtype="float64"),
-        SHARED: mvn_grad((9, 15), 1, (9, 15), **NEITHER),
-        "a group is one packed row too short to be taken as such":
-            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1))}),
-    Case("mvn_grad/short_planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
-        "elements are floats of at most 32 bits":
-            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), dtype="float64"),
-        "groups of at most 131072 elements": mvn_grad((1, 8193, 16), (1, 2), (1, 8193, 1)),
-        "groups of at most 131072 elements consist of packed pieces of 16":
-            mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
-        "groups of at most 131072 elements consist of packed pieces of 16 to 1024":
-            mvn_grad((2, 3, 1025), (1, 2), (1, 3, 1)),
-        "groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one":
-            mvn_grad((2, 3, 144), (0, 2), (1, 3, 144)),
-        "groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one "
-        "scale and bias, which all share or which follow each other along one dimension":
-            mvn_grad((2, 3, 5, 16), (0, 2, 3), (1, 3, 5, 1)),
-        "elements have a mean": mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_mean=False),
-        "elements have a mean, a variance":
-            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), use_variance=False),
-        "elements have a mean, a variance, sums of their own":
-            grad_sums((2, 3, 16), (1, 2), (2, 1, 1), (1, 3, 1)),
-        "elements have a mean, a variance, sums of their own, and no activation, one of two "
-        "straight pieces, or SiLU": mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="tanh"),
-    }),
-    Case("mvn_grad/planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), activation="gelu"), {
-        SHARED: mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), **NEITHER),
-        OF_CELLS: grad_sums((2, 3, 16), (1, 2), (2, 3, 1), (1, 3, 1)),
-        "groups consist of packed pieces of at least 16 elements":
-            mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
-        "groups consist of packed pieces of at least 16 elements, each with one scale and bias":
-            mvn_grad((2, 3, 144), (0, 2), (1, 3, 144))}),
-    Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),
+    *NORMALIZATION_GRAD,
     Case("statistics/tiles", statistics((6, 3, 16), (0, 2)), {
         "elements of a group stand apart": statistics((2, 17), 1),
         "elements of a group stand apart, or packed pieces of at most 256":
