@@ -13,7 +13,6 @@ from array_support import child_says
 from backends import CPU
 from harness import check, data
 from mvn_support import bits
-from path_lengths import LEAST
 from placed_gradients import arrays_of_gradient, check_alone
 from pool_support import FLOATS, dtype_of
 
@@ -56,7 +55,7 @@ def takes(given: dict[str, Any], **more: Any) -> bool:
 def path_wanted(kind: str, n: int, dtype: str, activation: Any) -> str:
     """Groups of one plane are rows, unless they are long or of float64."""
     if kind == "instance" and n <= 2048 and dtype != "float64":
-        return "mvn_grad/rows" if n >= LEAST else "mvn_grad/turned"
+        return "mvn_grad/rows" if n >= 32 else "mvn_grad/turned"
     slow = activation in ("gelu", "tanh", ACTIVATIONS[6], ACTIVATIONS[9])
     return PATH if slow or n > 1024 or dtype == "float64" else SHORT
 
@@ -247,7 +246,6 @@ def test_two_phases(dtype: str) -> None:
 
 
 PLACED = """
-from path_lengths import LEAST
 from placed_gradients import say_digests
 problems = (
     ((2, 3, 5000), (1, 2), (1, 3, 1)), ((3, 2, 9001), (0, 2), (1, 2, 1)),

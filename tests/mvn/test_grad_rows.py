@@ -23,7 +23,7 @@ PACKED = ("contiguous",)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("length", [48, 49, 63, 95, 768, 1030, 4097, 5000])
+@pytest.mark.parametrize("length", [32, 33, 49, 63, 64, 65, 95, 128, 129, 768, 1030, 4097, 5000])
 def test_lengths(length: int, dtype: str) -> None:
     """Whole vectors and parts of one, by all flags; more than a batch of rows."""
     scale, bias = data((1, length), dtype, 1), data((1, length), dtype, 2)
@@ -39,13 +39,15 @@ def test_lengths(length: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("middle", [0.0, 3.0, -1000.0])
-def test_means_far_from_the_first_numbers(middle: float, dtype: str) -> None:
-    """A guess at the mean from the first numbers of a row, which may be anywhere."""
+@pytest.mark.parametrize("length", [37, 64, 180])
+def test_means_far_from_the_first_numbers(length: int, middle: float, dtype: str) -> None:
+    """A guess at the mean from the first numbers of a row, which may be anywhere; in each place of
+    a batch of rows, and of the rows that are read together."""
     rng = np.random.default_rng(5)
-    x = rng.standard_normal((5, 80)) + middle
-    x[:, :4] += [[0], [40], [-3000], [1e4], [0]]
+    x = rng.standard_normal((21, length)) + middle
+    x[:, :4] += np.resize([0, 40, -3000, 1e4, 0], 21)[:, None]
     kind = dtype_of(dtype)
-    grad, scale = data((5, 80), dtype, 2), data((1, 80), dtype, 3)
+    grad, scale = data((21, length), dtype, 2), data((1, length), dtype, 3)
     check(OP, x.astype(kind), grad, scale, axes=1, layouts=PACKED)
 
 

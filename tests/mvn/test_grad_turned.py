@@ -13,7 +13,6 @@ from array_support import child_says
 from backends import CPU
 from harness import check, data
 from mvn_support import bits
-from path_lengths import LEAST
 from placed_gradients import arrays_of_gradient, check_alone
 from pool_support import FLOATS, dtype_of
 
@@ -33,7 +32,7 @@ KINDS: dict[str, Any] = {
     "elements of channels": lambda groups, n: ((groups, 3, n), (2,), (1, 3, n)),
 }
 # Without and with parts of a vector, of each size, and the longest.
-LENGTHS = (2, 3, 4, 5, 8, 15, 16, 17, 31, LEAST - 1)
+LENGTHS = (2, 3, 4, 5, 8, 15, 16, 17, 30, 31)
 # Fewer than a tile, one, with another, and of several blocks.
 GROUPS = (1, 2, 7, 16, 31, 32, 33, 65, 400, 1100)
 ACTIVATIONS: tuple[Any, ...] = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from path_calls import Case, grad_sums, mvn_grad
-from path_lengths import LEAST
 
 SHARED = "elements share statistics, or sums are asked for"
 OF_CELLS = "sums are of elements that share statistics"
@@ -26,18 +25,19 @@ NORMALIZATION_GRAD = (
         OF_CELLS: grad_sums((5, 3, 8), (0, 1), (1, 3, 8), (5, 1, 1)),
         "at most 1024 elements of a group": mvn_grad((1025, 8), 0, (1025, 1)),
         "at most 1024 elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (5, 1))}),
-    Case("mvn_grad/rows", mvn_grad((9, LEAST), 1, (1, LEAST)), {
+    Case("mvn_grad/rows", mvn_grad((9, 32), 1, (1, 32)), {
         "elements are floats of at most 32 bits":
-            mvn_grad((9, LEAST), 1, (1, LEAST), dtype="float64"),
-        SHARED: mvn_grad((9, LEAST), 1, (9, LEAST), **NEITHER),
+            mvn_grad((9, 32), 1, (1, 32), dtype="float64"),
+        SHARED: mvn_grad((9, 32), 1, (9, 32), **NEITHER),
         "a group is one packed row, with scale and bias for each position or for all of it":
-            mvn_grad((2, 3, LEAST), (1, 2), (1, 3, 1)),
-        "rows have 48 to 16384 elements": mvn_grad((9, LEAST - 1), 1, (1, LEAST - 1)),
-        "rows have 48 to 16384 elements, or from 32 on": mvn_grad((2, 16385), 1, (1, 16385)),
-        "rows have 48 to 16384 elements, or from 32 on by": mvn_grad((2, 16384), 1),
-        "rows have 48 to 16384 elements, or from 32 on by vectors": mvn_grad((2, 2049), 1, (2, 1)),
+            mvn_grad((2, 3, 32), (1, 2), (1, 3, 1)),
+        "rows have 32 to": mvn_grad((9, 31), 1, (1, 31)),
+        "rows have 32 to 16384 elements": mvn_grad((2, 16385), 1, (1, 16385)),
+        "rows have 32 to 16384 elements; of float32 without": mvn_grad((2, 16384), 1),
+        "rows have 32 to 16384 elements; of float32 without parameters":
+            mvn_grad((2, 2049), 1, (2, 1)),
     }),
-    Case("mvn_grad/turned", mvn_grad((9, LEAST - 1), 1, (1, LEAST - 1)), {
+    Case("mvn_grad/turned", mvn_grad((9, 31), 1, (1, 31)), {
         "elements are floats of at most 32 bits": mvn_grad((9, 15), 1, (1, 15), dtype="float64"),
         SHARED: mvn_grad((9, 15), 1, (9, 15), **NEITHER),
         "a group is one packed row too short to be taken as such":

@@ -230,10 +230,11 @@ constexpr int64_t kBatchedElements = 2048, kMostBatchedCells = 8;
 /// Planes of a group that are taken one by one even where they are short: columns of few rows cost
 /// more to begin than to read.
 constexpr int64_t kFewPlanes = 256;
-/// Elements of rows that are taken as such, by vectors of 64 bytes and by others: shorter ones fill
-/// vectors better side by side, and of longer ones the caches do not hold what a batch of them
-/// needs.
-constexpr int64_t kShortestRow[] = {48, 32}, kLongestRow = 16384;
+/// Elements of rows that are taken as such: what a row takes of its own is more than turning shorter
+/// ones, and of longer ones the caches do not hold what a batch of them needs.
+constexpr int64_t kShortestRow = 32, kLongestRow = 16384;
+/// Vectors of a row whose sums are one chain each: further chains cost more than they save.
+constexpr int64_t kMostChained = 8;
 /// Of float32 rows without parameters and activation, by vectors of 64 bytes and by others: slices
 /// of planes take less of longer ones.
 constexpr int64_t kLongestPlainRow[] = {4095, 16383};

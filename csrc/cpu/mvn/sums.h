@@ -27,6 +27,11 @@ inline Floats guesses_of(Floats sum, float share) {
   return guess - guess == 0 ? guess : Floats{};
 }
 
+/// What a guess is made from: the first numbers, which are added up by halves.
+constexpr int kGuessed = 4;
+constexpr float kGuessShare = 1.0f / kGuessed;
+inline float guess_sum(const Floats& v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+
 /// A pivot of n numbers from the first of them, or from eight places of many; load(i) is a vector
 /// of them from i on. As powers of two of them are averaged, the guess at the mean of a constant
 /// group is exact.
@@ -37,9 +42,9 @@ inline float guess_from(int64_t n, const Load& load) {
   float sum = 0;
   for (int64_t k = 0; k < (is_long ? kPlaces : 1); ++k) {
     const Floats v = load(k * (n / kPlaces));
-    sum += (v[0] + v[2]) + (v[1] + v[3]);
+    sum += guess_sum(v);
   }
-  return guess_of(double(sum), is_long ? 0.25 / kPlaces : 0.25);
+  return guess_of(double(sum), is_long ? double(kGuessShare) / kPlaces : double(kGuessShare));
 }
 
 constexpr double kMost32 = std::numeric_limits<float>::max();

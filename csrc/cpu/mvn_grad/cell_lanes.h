@@ -173,7 +173,7 @@ class CellLanes {
         T* const dx = c_.dx + at_.dx[k];
         if (c_.is_large) fetch_plane<true>(dx + next.dx, c_.n);
         if (!are_sound_[k]) continue;
-        const DxRow<T>& f = formulas_[k];
+        const DxRow<T> f = formulas_[k];
         const DxLanes lanes = {all_lanes(f.pivot), all_lanes(f.slope), all_lanes(f.shift),
                                all_lanes(f.factor)};
         if constexpr (std::is_same_v<Pass, PlaneSwishPass>)
@@ -189,7 +189,7 @@ class CellLanes {
   RowStates states_;
   int64_t depth_, most_, count_ = 0;
   BatchPlaces at_;
-  DxRow<T> formulas_[kMostBatched];
+  DxRows<T> formulas_;
   bool are_sound_[kMostBatched];
   bool passes_[kMostBatched];  // as factors say that must be joined
   std::unique_ptr<float[]> kept_;

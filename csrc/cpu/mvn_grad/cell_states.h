@@ -114,9 +114,10 @@ struct LaneMoments {
 
   /// From sums over n elements of deviations from the pivots, and of their squares.
   LaneMoments(bool use_mean, double n, Doubles sum, Doubles square) {
-    delta = use_mean ? sum / n : Doubles{};
+    const double share = 1 / n;
+    delta = use_mean ? sum * share : Doubles{};
     const Doubles rest = fused(-n * delta, delta, square);
-    variance = (rest < 0 ? Doubles{} : rest) / n;
+    variance = (rest < 0 ? Doubles{} : rest) * share;
   }
 
   /// Lanes have bits where a mean is within two deviations of its pivot.

@@ -10,7 +10,10 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// Whether z may be summed up as d * factor: no product of d leaves the range for that.
-inline bool is_joinable(double factor) { return factor >= 0x1p-20 && factor <= 0x1p20; }
+template <class D>
+inline auto is_joinable(D factor) {
+  return (factor >= 0x1p-20) & (factor <= 0x1p20);
+}
 
 /// Whether a product kept its digits; one that is 0 as a factor is has none to lose.
 template <class A>

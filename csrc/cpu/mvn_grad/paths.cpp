@@ -98,7 +98,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       kGroups,
       {"a group is one packed row, with scale and bias for each position or for all of it",
        has_packed_rows},
-      {"rows have 48 to 16384 elements, or from 32 on by vectors of less than 64 bytes; of float32 "
+      {"rows have 32 to 16384 elements; of float32 "
        "without parameters and activation at most 16383, by vectors of 64 bytes 4095; with a scale "
        "or bias of their own at most 2048",
        has_moderate_rows}},

@@ -23,6 +23,14 @@ template <class A, class Fn>
   if (i < end) fn(i, 1, Partial{end - i});
 }
 
+/// The same of [0, end), without numbers: for sums of one chain.
+template <class A, class Fn>
+[[gnu::always_inline]] inline void for_chain(int64_t end, const Fn& fn) {
+  const int64_t whole = end / kLanes<A> * kLanes<A>;
+  for (int64_t i = 0; i < whole; i += kLanes<A>) fn(i, Whole{});
+  if (whole < end) fn(whole, Partial{end - whole});
+}
+
 /// The sum of all lanes.
 template <class A>
 inline double lane_total(const Vector<A>& v) {

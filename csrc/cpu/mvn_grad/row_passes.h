@@ -14,6 +14,9 @@ using tuning::mvn_grad::kMostBatched;
 /// additions.
 constexpr int64_t kSumStretch = 4096;
 
+/// Elements of a row, of which each sum is one chain.
+constexpr int64_t kMostShort = tuning::mvn_grad::kMostChained * kFloats;
+
 /// T is the type of x, G that of the gradient.
 template <class T, class G>
 struct GradRow {
@@ -65,10 +68,14 @@ struct BatchSums {
     for (int k = 0; k < kSums; ++k) of[first + k][r] += total[k];
   }
 
-  /// Sums [first, first + kSums) of row r are 0 so far.
+  /// Sums [first, first + kSums) of row r, or of all rows, are 0 so far.
   template <int kSums>
   void begin_row(int64_t r, int first) {
     for (int k = first; k < first + kSums; ++k) of[k][r] = 0;
+  }
+  template <int kSums>
+  void begin(int first) {
+    for (int k = first; k < first + kSums; ++k) std::fill_n(of[k], kMostBatched, 0.0);
   }
   /// Makes its last stretch part of them.
   template <int kSums>
@@ -97,32 +104,84 @@ struct BatchSums {
   }
 };
 
-/// What is added up for row `r` of `sums`; without a gradient w is 0, and the first two have the
-/// same bits. Lanes beyond a row's end add 0.
-template <bool kHasGrad, class T>
-[[gnu::noinline]] void add_joined(const T* x, const T* grad, const T* next, const Acc<T>* scale,
-                                  int64_t n, Acc<T> pivot, int64_t r, BatchSums& to) {
-  using V = Vector<Acc<T>>;
+/// What is added up for a row: d = x - pivot, d * d, w and w * d; without a gradient w is 0. Lanes
+/// beyond its end add 0.
+template <bool kHasGrad, class A>
+struct JoinedSums {
+  Vector<A> of[4] = {};
+
+  template <class Lanes>
+  [[gnu::always_inline]] void add(Vector<A> x, Vector<A> grad, Vector<A> scale, Vector<A> pivot,
+                                  Lanes m) {
+    const Vector<A> d = select(m, x - pivot, Vector<A>{});
+    of[0] += d;
+    of[1] = fused(d, d, of[1]);
+    if constexpr (!kHasGrad) return;
+    const Vector<A> w = grad * scale;
+    of[2] += w;
+    of[3] = fused(w, d, of[3]);
+  }
+};
+
+/// Adds row r of `rows`, which is long.
+template <bool kHasGrad, class T, class G>
+[[gnu::noinline]] void add_long_row(const GradRow<T, G>& row, const Acc<T>* scale, int64_t n,
+                                    Acc<T> pivot, int64_t r, BatchSums& to) {
+  using A = Acc<T>;
+  const T *const x = row.x, *const next = row.next[0];
+  const G* const grad = row.grad;
   const bool across = are_across_lines(x, grad);
   for (int64_t first = 0; first < n; first += kSumStretch) {
-    V sums[4] = {}, others[4] = {};
-    const auto add = [&](V(&sum)[4], int64_t i, auto m) __attribute__((always_inline)) {
-      const V d = select(m, load_across(x + i, m, across) - pivot, V{});
-      sum[0] += d;
-      sum[1] = fused(d, d, sum[1]);
+    JoinedSums<kHasGrad, A> sums, others;
+    const auto add = [&](auto& of, int64_t i, auto m) __attribute__((always_inline)) {
+      Vector<A> g{}, s{};
       if constexpr (kHasGrad) {
-        const V w = load_across(grad + i, m, across) * load_wide(scale + i, m);
-        sum[2] += w;
-        sum[3] = fused(w, d, sum[3]);
+        g = load_across(grad + i, m, across);
+        s = load_wide(scale + i, m);
       }
+      of.add(load_across(x + i, m, across), g, s, all_lanes<A>(pivot), m);
     };
-    for_lanes<Acc<T>>(first, std::min(n, first + kSumStretch), [&](int64_t i, int k, auto m) {
+    for_lanes<A>(first, std::min(n, first + kSumStretch), [&](int64_t i, int k, auto m) {
       if (begins_line<T>(k)) fetch(next, i);
       add(k == 0 ? sums : others, i, m);
     });
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) sums[k] += others[k];
-    to.add(r, 0, sums, first + kSumStretch >= n);
+    for (int k = 0; k < 4; ++k) sums.of[k] += others.of[k];
+    to.add(r, 0, sums.of, first + kSumStretch >= n);
+  }
+}
+
+/// The same of a short row, whose sums are one chain each: for each of them kFloats / 4 lanes.
+template <bool kHasGrad, class T, class G>
+[[gnu::always_inline]] inline Floats add_short_row(const GradRow<T, G>& row, const Acc<T>* scale,
+                                                   int64_t n, Acc<T> pivot) {
+  using A = Acc<T>;
+  JoinedSums<kHasGrad, A> sums;
+  for_chain<A>(n, [&](int64_t i, auto m) {
+    Vector<A> g{}, s{};
+    if constexpr (kHasGrad) {
+      g = load_wide(row.grad + i, m);
+      s = load_wide(scale + i, m);
+    }
+    if (begins_line<T>(int(i / kLanes<A> % 2))) fetch(row.next[0], i);
+    sums.add(load_wide(row.x + i, m), g, s, all_lanes<A>(pivot), m);
+  });
+  return sums_of_blocks<4>(sums.of);
+}
+
+/// The same of `count` short rows: their sums are found at once.
+template <bool kHasGrad, class T, class G>
+[[gnu::noinline]] void add_short_rows(const GradRow<T, G>* rows, int64_t count, const Acc<T>* scale,
+                                      int64_t n, const float* pivots, BatchSums& to) {
+  constexpr int kRows = int(kFloats) / 4;
+  for (int64_t first = 0; first < count; first += kFloats) {
+    Floats sums[kFloats] = {}, of[4];
+    const int64_t here = std::min(kFloats, count - first);
+    for (int64_t r = 0; r < here; ++r)
+      sums[r] = add_short_row<kHasGrad>(rows[first + r], scale, n, pivots[first + r]);
+    for (int k = 0; k < 4; ++k) of[k] = sums_of_blocks<kRows, 4>(sums + k * kRows);
+    turn_sums(of);
+    for (int k = 0; k < 4; ++k) store_doubles(to.of[k] + first, of[k]);
   }
 }
 
@@ -135,17 +194,23 @@ template <bool kHasZ, class T, class G>
   const NormalLanes<A> normal(normalizer);
   const T *const x = row.x, *const next = row.next[0];
   const G* const grad = row.grad;
+  const auto add = [&](V(&sum)[2], int64_t i, auto m) __attribute__((always_inline)) {
+    const V w = load_wide(grad + i, m) * load_wide(scale + i, m);
+    sum[0] += w;
+    if constexpr (kHasZ) sum[1] = fused(w, select(m, normal(load_wide(x + i, m)), V{}), sum[1]);
+  };
   for (int64_t first = 0; first < n; first += kSumStretch) {
     V sums[2] = {}, others[2] = {};
-    const auto add = [&](V(&sum)[2], int64_t i, auto m) __attribute__((always_inline)) {
-      const V w = load_wide(grad + i, m) * load_wide(scale + i, m);
-      sum[0] += w;
-      if constexpr (kHasZ) sum[1] = fused(w, select(m, normal(load_wide(x + i, m)), V{}), sum[1]);
-    };
-    for_lanes<A>(first, std::min(n, first + kSumStretch), [&](int64_t i, int k, auto m) {
-      if (begins_line<T>(k)) fetch(next, i);
-      add(k == 0 ? sums : others, i, m);
-    });
+    if (n <= kMostShort)
+      for_chain<A>(n, [&](int64_t i, auto m) {
+        fetch(next, i);
+        add(sums, i, m);
+      });
+    else
+      for_lanes<A>(first, std::min(n, first + kSumStretch), [&](int64_t i, int k, auto m) {
+        if (begins_line<T>(k)) fetch(next, i);
+        add(k == 0 ? sums : others, i, m);
+      });
     for (int k = 0; k < 2; ++k) sums[k] += others[k];
     to.add(r, 2, sums, first + kSumStretch >= n);
   }

@@ -83,32 +83,42 @@ class RowReader {
     BatchSums& sums = states_.sums();
     const bool is_joined = plan_.activation.kind == ActivationKind::identity && needs_sums();
     const auto add = [&](int64_t r) {
-      const GradRow<T, G>& row = rows[r];
-      sums.template begin_row<4>(r, 0);
       if constexpr (std::is_same_v<G, T>)
-        if (is_joined)
-          return add_joined<true>(row.x, row.grad, row.next[0], scale_, c_.n, states_.guess(r), r,
-                                  sums);
-      add_joined<false>(row.x, row.x, row.next[0], scale_, c_.n, states_.guess(r), r, sums);
+        if (is_joined) return add_long_row<true>(rows[r], scale_, c_.n, states_.guess(r), r, sums);
+      add_long_row<false>(rows[r], scale_, c_.n, states_.guess(r), r, sums);
     };
-    for (int64_t r = 0; r < count; ++r) {
-      const auto load = [&](int64_t i) { return load_wide(rows[r].x + i, Whole{}); };
-      states_.set_guess(r, plan_.use_mean ? guess_from(c_.n, load) : 0);
-      add(r);
+    if (plan_.use_mean) states_.set_guesses(rows, count);
+    if (c_.n <= kMostShort) {
+      add_short(is_joined, rows, count);
+    } else {
+      sums.template begin<4>(0);
+      for (int64_t r = 0; r < count; ++r) add(r);
+      sums.template finish<4>(count, 0);
     }
-    sums.template finish<4>(count, 0);
-    for (int64_t r = 0; r < count; ++r) {
+    const bool are_near = states_.are_guesses_near(count);
+    for (int64_t r = 0; r < count && !are_near; ++r) {
       if (states_.correct_guess(r)) continue;
+      sums.template begin_row<4>(r, 0);
       add(r);
       sums.template finish_row<4>(r, 0);
     }
     states_.take_statistics(count);
-    for (int64_t r = 0; r < count && is_joined; ++r) {
+    const bool are_sound = !is_joined || states_.are_products_sound(count);
+    for (int64_t r = 0; r < count && !are_sound; ++r) {
       if (states_.is_product_sound(r)) continue;
       add_row(r, rows[r]);
       sums.template finish_row<2>(r, 2);
     }
     return is_joined;
+  }
+
+  /// The same of short rows about their guesses.
+  template <class G>
+  void add_short(bool is_joined, const GradRow<T, G>* rows, int64_t count) {
+    if constexpr (std::is_same_v<G, T>)
+      if (is_joined)
+        return add_short_rows<true>(rows, count, scale_, c_.n, states_.guesses(), states_.sums());
+    add_short_rows<false>(rows, count, scale_, c_.n, states_.guesses(), states_.sums());
   }
 
   /// Before it is read for the totals, with those of other rows.

@@ -1,6 +1,7 @@
 // The passes over a few packed rows of a gradient that write: dx, and the totals of the rows.
 #pragma once
 
+#include <array>
 #include <type_traits>
 
 #include "cpu/mvn/formulas.h"
@@ -42,6 +43,29 @@ struct DxRow {
   }
 };
 
+/// The same of the rows of a batch.
+template <class T>
+struct DxRows {
+  using A = Acc<T>;
+  using Numbers = A[kMostBatched];
+
+  T* dx[kMostBatched];
+  alignas(64) Numbers pivot, slope, shift, factor, normal_factor, normal_shift;
+
+  void put(int64_t r, const DxRow<T>& row) {
+    dx[r] = row.dx;
+    pivot[r] = row.pivot;
+    slope[r] = row.slope;
+    shift[r] = row.shift;
+    factor[r] = row.factor;
+    normal_factor[r] = row.normal_factor;
+    normal_shift[r] = row.normal_shift;
+  }
+  [[gnu::always_inline]] DxRow<T> operator[](int64_t r) const {
+    return {dx[r], pivot[r], slope[r], shift[r], factor[r], normal_factor[r], normal_shift[r]};
+  }
+};
+
 /// What is wanted of rows: dx, which takes a term of x off; that their products and sums are added
 /// up.
 struct RowResults {
@@ -67,10 +91,9 @@ template <class T, class Lanes>
 }
 
 /// kCount vectors of each row from position i on, in the rows' order.
-template <int kCount, class Wanted, class T, class G, class Lanes>
+template <int kCount, class Wanted, class T, class G, class To, class Lanes>
 [[gnu::always_inline]] inline void write_columns(Wanted wanted, const GradRow<T, G>* rows,
-                                                 const DxRow<T>* to, int64_t count,
-                                                 const Acc<T>* scale,
+                                                 const To& to, int64_t count, const Acc<T>* scale,
                                                  const RowTotals<Acc<T>>& totals, int64_t i,
                                                  Lanes m, bool is_streamed, bool converts) {
   const RowResults want = wanted;
@@ -90,7 +113,7 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
     }
   };
   for (int64_t r = 0; r < count; ++r) {
-    const DxRow<T>& f = to[r];
+    const DxRow<T> f = to[r];
     const T* const x = rows[r].x + i;
     const G* const grad = rows[r].grad + i;
     const bool across = are_across_lines(x, grad);
@@ -129,7 +152,7 @@ template <int kCount, class Wanted, class T, class G, class Lanes>
 
 /// Elements [begin, end) of rows, a vector of each at a time.
 template <class Wanted, class T, class G>
-[[gnu::noinline]] void write_edge(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
+[[gnu::noinline]] void write_edge(Wanted wanted, const GradRow<T, G>* rows, const DxRows<T>& to,
                                   int64_t count, const Acc<T>* scale, int64_t begin, int64_t end,
                                   const RowTotals<Acc<T>>& totals, bool is_streamed) {
   for (int64_t i = begin; i < end; i += kLanes<Acc<T>>)
@@ -140,14 +163,11 @@ template <class Wanted, class T, class G>
 
 /// The same of elements that rows have in lines of others, where these are put together.
 template <class Wanted, class T, class G>
-[[gnu::noinline]] void write_seam(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
+[[gnu::noinline]] void write_seam(Wanted wanted, const GradRow<T, G>* rows, const DxRows<T>& to,
                                   int64_t count, const Acc<T>* scale, int64_t begin, int64_t end,
                                   const RowTotals<Acc<T>>& totals, RowSeams<T>& seams) {
-  DxRow<T> places[kMostBatched];
-  for (int64_t r = 0; r < count; ++r) {
-    places[r] = to[r];
-    places[r].dx = begin ? seams.last(r) : seams.first(r);
-  }
+  DxRows<T> places = to;
+  for (int64_t r = 0; r < count; ++r) places.dx[r] = begin ? seams.last(r) : seams.first(r);
   write_edge(wanted, rows, places, count, scale, begin, end, totals, false);
 }
 
@@ -156,7 +176,7 @@ template <class Wanted, class T, class G>
 /// done. Of a row whole lines of dx are written at once. Where these are streamed, all rows' dx
 /// stand at the same place of a line.
 template <class Wanted, class T, class G>
-[[gnu::noinline]] void write_rows(Wanted wanted, const GradRow<T, G>* rows, const DxRow<T>* to,
+[[gnu::noinline]] void write_rows(Wanted wanted, const GradRow<T, G>* rows, const DxRows<T>& to,
                                   int64_t count, const Acc<T>* scale, int64_t n,
                                   const RowTotals<Acc<T>>& totals, RowFlow<T> flow) {
   using A = Acc<T>;
@@ -164,14 +184,14 @@ template <class Wanted, class T, class G>
   constexpr int kCount = std::max(2, int(kLine / kLanes<A>));
   constexpr int64_t kStep = kCount * kLanes<A>;
   const bool converts = converts_pairs(), is_streamed = flow.is_streamed;
-  const int64_t head = is_streamed ? std::min(n, bytes_to_line(to->dx) / int64_t(sizeof(T))) : 0,
+  const int64_t head = is_streamed ? std::min(n, bytes_to_line(to[0].dx) / int64_t(sizeof(T))) : 0,
                 end = flow.seams ? n - (kLine - head) : n;
   int64_t i = head;
   if (flow.seams)
     write_seam(wanted, rows, to, count, scale, 0, head, totals, *flow.seams);
   else if (head)
     write_edge(wanted, rows, to, count, scale, 0, head, totals, false);
-  const auto write = [&](const auto* some, const auto* of, auto known)
+  const auto write = [&](const auto* some, const auto& of, auto known)
                          __attribute__((always_inline)) {
                            for (; i + kStep <= end; i += kStep)
                              write_columns<kCount>(wanted, some, of, known, scale, totals, i,
@@ -179,8 +199,8 @@ template <class Wanted, class T, class G>
                          };
   if (count == 1) {
     const GradRow<T, G> row = *rows;  // copies that stay in registers
-    const DxRow<T> its = *to;
-    write(&row, &its, std::integral_constant<int64_t, 1>{});
+    const DxRow<T> its = to[0];
+    write(&row, std::array{its}, std::integral_constant<int64_t, 1>{});
   } else {
     write(rows, to, count);
   }
@@ -191,8 +211,8 @@ template <class Wanted, class T, class G>
 /// The same with what is wanted told at run time. Returns whether totals have been added to, if
 /// there are any.
 template <class T, class G>
-bool write_rows_to(bool takes_product, const GradRow<T, G>* rows, const DxRow<T>* to, int64_t count,
-                   const Acc<T>* scale, int64_t n, const RowTotals<Acc<T>>& totals,
+bool write_rows_to(bool takes_product, const GradRow<T, G>* rows, const DxRows<T>& to,
+                   int64_t count, const Acc<T>* scale, int64_t n, const RowTotals<Acc<T>>& totals,
                    RowFlow<T> flow) {
   const auto write = [&]<RowResults kWanted>() {
     write_rows(wanted<kWanted>(), rows, to, count, scale, n, totals, flow);
@@ -206,7 +226,7 @@ bool write_rows_to(bool takes_product, const GradRow<T, G>* rows, const DxRow<T>
 
 /// Adds rows to the totals alone.
 template <class T, class G>
-void add_rows_to(const RowTotals<Acc<T>>& totals, const GradRow<T, G>* rows, const DxRow<T>* of,
+void add_rows_to(const RowTotals<Acc<T>>& totals, const GradRow<T, G>* rows, const DxRows<T>& of,
                  int64_t count, int64_t n) {
   const auto add = [&]<RowResults kWanted>() {
     const Acc<T>* const no_scale = nullptr;

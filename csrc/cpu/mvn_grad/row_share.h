@@ -86,11 +86,11 @@ class RowShare {
   /// dx of a batch, and what it adds to the totals.
   template <class G>
   void write_batch(const BatchPlaces& at, const GradRow<T, G>* rows, int64_t count) {
-    DxRow<T> to[kMostBatched];
+    DxRows<T> to;
     const bool is_sound = reader_.states().join(count, to);
     bool has_totals = c_.is_own || !plan_.has_totals();
     if (plan_.wants_dx && is_sound && plan_.reduced[0].dx == 1) {
-      for (int64_t r = 0; r < count; ++r) to[r].dx = output_.place(at.dx, r);
+      for (int64_t r = 0; r < count; ++r) to.dx[r] = output_.place(at.dx, r);
       has_totals |= write_rows_to(takes_product(plan_), rows, to, count, reader_.scale(), c_.n,
                                   space_.totals, output_.flow());
       output_.put(at.dx, count);
@@ -106,9 +106,12 @@ class RowShare {
     T* const packed = reinterpret_cast<T*>(space_.wide);
     const RowStates& states = reader_.states();
     const A* const scale = reader_.scale();
-    DxRow<T> to;
-    if (to.set(packed, states.state(r), states.scale(r)))
-      write_rows_to(takes_product(plan_), &row, &to, 1, scale, c_.n, {}, {});
+    DxRow<T> formula;
+    DxRows<T> to;
+    const bool is_sound = formula.set(packed, states.state(r), states.scale(r));
+    to.put(0, formula);
+    if (is_sound)
+      write_rows_to(takes_product(plan_), &row, to, 1, scale, c_.n, {}, {});
     else
       write_apart(takes_product(plan_), packed, row, states.state(r), states.scale(r), scale, c_.n);
     for (int64_t i = 0; i < c_.n; ++i) dx[i * plan_.reduced[0].dx] = packed[i];

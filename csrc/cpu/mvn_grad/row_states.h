@@ -19,7 +19,11 @@ class RowStates {
  public:
   /// `is_own`: scale and bias belong to rows.
   RowStates(const MvnGradPlan& plan, const Operands& operands, bool is_own)
-      : plan_(plan), operands_(operands), is_own_(is_own), n_(double(plan.cell_size)) {
+      : plan_(plan),
+        operands_(operands),
+        is_own_(is_own),
+        n_(double(plan.cell_size)),
+        share_(1 / n_) {
     std::fill_n(cells_.scale, kMostBatched, 1.0f);
     std::fill_n(cells_.bias, kMostBatched, 0.0f);
   }
@@ -40,19 +44,47 @@ class RowStates {
   /// Row r's guess at its mean, about which it is summed up.
   void set_guess(int64_t r, float guess) { guess_[r] = guess; }
   float guess(int64_t r) const { return guess_[r]; }
+  const float* guesses() const { return guess_; }
+  /// The same of `count` rows from their first elements.
+  template <class T, class G>
+  void set_guesses(const GradRow<T, G>* rows, int64_t count) {
+    alignas(64) T first[kMostBatched * kGuessed] = {};
+    for (int64_t r = 0; r < count; ++r)
+      std::memcpy(first + r * kGuessed, rows[r].x, kGuessed * sizeof(T));
+    for (int64_t r = 0; r < count; r += kFloats) {
+      Floats lanes[kGuessed];
+      for (int k = 0; k < kGuessed; ++k)
+        lanes[k] = load_wide(first + r * kGuessed + k * kFloats, Whole{});
+      store_vector(guess_ + r, guesses_of(sums_of_blocks<kGuessed, int(kFloats) / kGuessed>(lanes),
+                                          kGuessShare));
+    }
+  }
+
+  /// Whether all guesses of `count` rows were near the means.
+  bool are_guesses_near(int64_t count) const {
+    Vector<int64_t> are_near = kDoubleIndices >= 0;
+    for (int64_t r = 0; r < count && plan_.use_mean; r += kDoubles) {
+      const Doubles delta = load_vector<Doubles>(sums_.of[0] + r) * share_,
+                    square = load_vector<Doubles>(sums_.of[1] + r) * share_;
+      are_near &= is_near(delta, fused(-delta, delta, square)) | (kDoubleIndices >= count - r);
+    }
+    return all_of(are_near);
+  }
 
   /// Whether row r's guess was near the mean; if not, that takes its place.
   bool correct_guess(int64_t r) {
-    const double delta = sums_.of[0][r] / n_;
-    if (!plan_.use_mean || is_near(delta, fused(-delta, delta, sums_.of[1][r] / n_))) return true;
+    const double delta = sums_.of[0][r] * share_;
+    if (!plan_.use_mean || is_near(delta, fused(-delta, delta, sums_.of[1][r] * share_)))
+      return true;
     guess_[r] = guess_of(double(guess_[r]) + delta, 1);
     return false;
   }
 
   /// Statistics of `count` rows from sums about guesses, and sums of w * z from those of w * d.
   void take_statistics(int64_t count) {
+    const double n = n_;
     for (int64_t r = 0; r < count; r += kDoubles) {
-      const LaneMoments m(plan_.use_mean, n_, load_vector<Doubles>(sums_.of[0] + r),
+      const LaneMoments m(plan_.use_mean, n, load_vector<Doubles>(sums_.of[0] + r),
                           load_vector<Doubles>(sums_.of[1] + r));
       store_vector(cells_.pivot + r, load_vector<HalfFloats>(guess_ + r));
       take_moments(plan_, m, r, cells_);
@@ -81,12 +113,24 @@ class RowStates {
            (is_joinable(double(cells_.factor[r])) && is_finite(sums_.of[3][r]));
   }
 
+  /// The same of `count` rows.
+  bool are_products_sound(int64_t count) const {
+    Vector<int64_t> are_sound = kDoubleIndices >= 0;
+    for (int64_t r = 0; r < count && plan_.use_variance; r += kDoubles) {
+      const Doubles product = load_vector<Doubles>(sums_.of[3] + r);
+      are_sound &= (is_joinable(as_doubles(load_vector<HalfFloats>(cells_.factor + r))) &
+                    (product - product == 0)) |
+                   (kDoubleIndices >= count - r);
+    }
+    return all_of(are_sound);
+  }
+
   /// The means of w and w * z of `count` rows from their sums.
   void take_means(int64_t count) {
     for (int64_t r = 0; r < count; r += kDoubles) {
       const Doubles scale = as_doubles(load_vector<HalfFloats>(cells_.scale + r));
       const auto mean = [&](int k) {
-        return -as_floats(load_vector<Doubles>(sums_.of[k] + r) * scale / n_);
+        return -as_floats(load_vector<Doubles>(sums_.of[k] + r) * scale * share_);
       };
       if (plan_.use_mean) store_vector(cells_.shift + r, mean(2));
       if (plan_.use_variance) store_vector(cells_.slope + r, mean(3));
@@ -105,10 +149,8 @@ class RowStates {
   /// What dx of `count` rows is made with, but for where it stands. Returns whether the factors of
   /// all of them may be joined.
   template <class T>
-  bool join(int64_t count, DxRow<T>* to) const {
+  bool join(int64_t count, DxRows<T>& to) const {
     Vector<int64_t> are_sound = kDoubleIndices >= 0;
-    alignas(64) float slope[kMostBatched], shift[kMostBatched], of_w[kMostBatched],
-        normal_shift[kMostBatched];
     for (int64_t r = 0; r < count; r += kDoubles) {
       const auto lanes = [&](const float* of) { return load_vector<HalfFloats>(of + r); };
       const Doubles factor = as_doubles(lanes(cells_.factor)),
@@ -122,18 +164,14 @@ class RowStates {
       are_sound &= (are_kept(of_d, mean_wz == 0) & are_kept(rest, mean_w == 0) &
                     are_kept(of_h, scale == 0)) |
                    (kDoubleIndices >= count - r);
-      store_vector(slope + r, of_d);
-      store_vector(shift + r, rest + HalfFloats{});  // no negative zero
-      store_vector(of_w + r, of_h);
-      store_vector(normal_shift + r, HalfFloats{} - lanes(cells_.delta) * lanes(cells_.factor));
-    }
-    for (int64_t r = 0; r < count; ++r) {
-      to[r].pivot = cells_.pivot[r];
-      to[r].slope = slope[r];
-      to[r].shift = shift[r];
-      to[r].factor = of_w[r];
-      to[r].normal_factor = cells_.factor[r];
-      to[r].normal_shift = cells_.delta[r] == 0 ? 0 : normal_shift[r];
+      const HalfFloats of_z = lanes(cells_.delta) * lanes(cells_.factor);
+      store_vector(to.pivot + r, lanes(cells_.pivot));
+      store_vector(to.slope + r, of_d);
+      store_vector(to.shift + r, rest + HalfFloats{});  // no negative zero
+      store_vector(to.factor + r, of_h);
+      store_vector(to.normal_factor + r, lanes(cells_.factor));
+      store_vector(to.normal_shift + r,
+                   HalfFloats{} - (lanes(cells_.delta) == 0 ? HalfFloats{} : of_z));
     }
     return all_of(are_sound);
   }
@@ -149,7 +187,7 @@ class RowStates {
   const MvnGradPlan& plan_;
   const Operands& operands_;
   bool is_own_;
-  double n_;
+  double n_, share_;  // elements of a row, and what each counts of its mean
   ColumnConstants<kMostBatched> cells_{};
   alignas(64) float guess_[kMostBatched] = {};
   BatchSums sums_;

@@ -31,8 +31,7 @@ static int64_t longest_row(const MvnGradPlan& plan) {
 }
 
 bool are_grad_rows_moderate(const MvnGradPlan& plan) {
-  return plan.cell_size >= kShortestRow[kHasLineVectors ? 0 : 1] &&
-         plan.cell_size <= longest_row(plan);
+  return plan.cell_size >= kShortestRow && plan.cell_size <= longest_row(plan);
 }
 
 template <class T>

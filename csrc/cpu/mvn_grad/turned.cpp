@@ -14,7 +14,7 @@ using tuning::mvn_grad::kTurnedElements;
 /// Cells of a block for each lane, in which they are added up before they go to the totals.
 constexpr int64_t kMostInLanes = 16;
 
-constexpr int64_t kMostTurned = tuning::mvn_grad::kShortestRow[kHasLineVectors ? 0 : 1] - 1;
+constexpr int64_t kMostTurned = tuning::mvn_grad::kShortestRow - 1;
 
 /// Whether cells along an axis share what belongs to their rows.
 bool is_shared(const MvnGradAxis& a) { return !a.scale && !a.bias && !a.totals[0] && !a.totals[1]; }

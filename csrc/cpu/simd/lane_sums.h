@@ -29,16 +29,38 @@ inline Floats blocks_halved(Floats a, Floats b, std::integer_sequence<int, kLane
          __builtin_shufflevector(a, b, kLane / kHalf * kBlock + kLane % kHalf + kHalf...);
 }
 
-/// For each of kCount vectors in turn kFloats / kCount lanes, which add up to the sum of its lanes.
-template <int kCount>
+/// For each of kCount vectors in turn kFloats / kCount lanes, which add up to the sum of its lanes;
+/// or for each of the kSums blocks of which such a vector consists.
+template <int kCount, int kSums = 1>
 [[gnu::always_inline]] inline Floats sums_of_blocks(const Floats* v) {
   if constexpr (kCount == 1) {
     return v[0];
   } else {
-    return blocks_halved<2 * int(kFloats) / kCount>(
-        sums_of_blocks<kCount / 2>(v), sums_of_blocks<kCount / 2>(v + kCount / 2),
+    return blocks_halved<2 * int(kFloats) / (kCount * kSums)>(
+        sums_of_blocks<kCount / 2, kSums>(v), sums_of_blocks<kCount / 2, kSums>(v + kCount / 2),
         std::make_integer_sequence<int, int(kFloats)>{});
   }
+}
+
+/// Every second lane of a and then of b, from lane kFirst on.
+template <int kFirst, int... kLane>
+inline Floats every_second(Floats a, Floats b, std::integer_sequence<int, kLane...>) {
+  return __builtin_shufflevector(a, b, kFirst + 2 * kLane...);
+}
+template <int kFirst>
+inline Floats every_second(Floats a, Floats b) {
+  return every_second<kFirst>(a, b, std::make_integer_sequence<int, int(kFloats)>{});
+}
+
+/// The four sums of kFloats rows, in the order of rows, become the rows' first sums, their second
+/// ones and so on.
+[[gnu::always_inline]] inline void turn_sums(Floats (&v)[4]) {
+  const Floats even[] = {every_second<0>(v[0], v[1]), every_second<0>(v[2], v[3])},
+               odd[] = {every_second<1>(v[0], v[1]), every_second<1>(v[2], v[3])};
+  v[0] = every_second<0>(even[0], even[1]);
+  v[1] = every_second<0>(odd[0], odd[1]);
+  v[2] = every_second<1>(even[0], even[1]);
+  v[3] = every_second<1>(odd[0], odd[1]);
 }
 
 /// The sum of each block of kBlock lanes, one after the other.
