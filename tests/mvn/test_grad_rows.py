@@ -23,7 +23,9 @@ PACKED = ("contiguous",)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("length", [32, 33, 49, 63, 64, 65, 95, 128, 129, 768, 1030, 4097, 5000])
+@pytest.mark.parametrize(
+    "length", [32, 33, 49, 63, 64, 65, 95, 128, 129, 768, 1030, 4097, 5000, 16385]
+)
 def test_lengths(length: int, dtype: str) -> None:
     """Whole vectors and parts of one, by all flags; more than a batch of rows."""
     scale, bias = data((1, length), dtype, 1), data((1, length), dtype, 2)
@@ -39,7 +41,7 @@ def test_lengths(length: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("middle", [0.0, 3.0, -1000.0])
-@pytest.mark.parametrize("length", [37, 64, 180])
+@pytest.mark.parametrize("length", [37, 64, 180, 17000])
 def test_means_far_from_the_first_numbers(length: int, middle: float, dtype: str) -> None:
     """A guess at the mean from the first numbers of a row, which may be anywhere; in each place of
     a batch of rows, and of the rows that are read together."""
@@ -62,6 +64,20 @@ def test_constant_and_infinite_rows() -> None:
     dx = gradient(x, grad, scale, axes=1)[0]
     assert np.isnan(dx).all(1).tolist() == [False] * 4 + [True, False]
     assert np.isnan(gradient(x, grad, scale, axes=1, epsilon=0)[0][1:3]).all()
+
+
+@pytest.mark.decision("D-GRAD-17a")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_totals_of_long_rows(dtype: str) -> None:
+    """Some shares of 16 rows, each longer than is staged; what the shares add up to may not follow
+    from whether dx is wanted."""
+    length = 70_001
+    x, grad = data((37, length), dtype, 1), data((37, length), dtype, 2)
+    given = {"x": x, "grad": grad}
+    given |= {name: data((1, length), dtype, k) for k, name in enumerate(("scale", "bias"))}
+    check(OP, axes=1, layouts=PACKED, **given)
+    check_alone(given, {"axes": 1})
+    assert str(cudml.explain(OP, **given, axes=1, device="cpu").kernel) == PATH
 
 
 @pytest.mark.decision("D-GRAD-17a")
@@ -210,7 +226,7 @@ import cudml
 from harness import data
 digest = hashlib.sha256()
 for dtype in ("float32", "bfloat16", "float64"):
-    for count, length in ((700, 96), (130, 1024), (65, 77)):
+    for count, length in ((700, 96), (130, 1024), (65, 77), (50, 16400)):
         x, grad = (data((count, length), dtype, k) for k in (1, 2))
         scale, bias = (data((1, length), dtype, k) for k in (3, 4))
         call = x, grad, scale, bias

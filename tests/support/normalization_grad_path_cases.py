@@ -32,10 +32,12 @@ NORMALIZATION_GRAD = (
         "a group is one packed row, with scale and bias for each position or for all of it":
             mvn_grad((2, 3, 32), (1, 2), (1, 3, 1)),
         "rows have 32 to": mvn_grad((9, 31), 1, (1, 31)),
-        "rows have 32 to 16384 elements": mvn_grad((2, 16385), 1, (1, 16385)),
+        "rows have 32 to 16384 elements": mvn_grad((2, 16385), 1, dtype="float16"),
         "rows have 32 to 16384 elements; of float32 without": mvn_grad((2, 16384), 1),
         "rows have 32 to 16384 elements; of float32 without parameters":
             mvn_grad((2, 2049), 1, (2, 1)),
+        "rows have 32 to 16384 elements; of float32 without parameters and activation":
+            mvn_grad((1, 1048577), 1, (1, 1048577)),
     }),
     Case("mvn_grad/turned", mvn_grad((9, 31), 1, (1, 31)), {
         "elements are floats of at most 32 bits": mvn_grad((9, 15), 1, (1, 15), dtype="float64"),

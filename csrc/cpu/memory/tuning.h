@@ -230,9 +230,13 @@ constexpr int64_t kBatchedElements = 2048, kMostBatchedCells = 8;
 /// Planes of a group that are taken one by one even where they are short: columns of few rows cost
 /// more to begin than to read.
 constexpr int64_t kFewPlanes = 256;
-/// Elements of rows that are taken as such: what a row takes of its own is more than turning shorter
-/// ones, and of longer ones the caches do not hold what a batch of them needs.
-constexpr int64_t kShortestRow = 32, kLongestRow = 16384;
+/// Elements of rows that are taken as such: what a row takes of its own is more than turning
+/// shorter ones, and of longer ones the caches do not hold what a batch of them needs. Where scale
+/// or bias vary along rows, there is only the plain path beside, and a thread has the memory for so
+/// many.
+constexpr int64_t kShortestRow = 32, kLongestRow = 16384, kLongestVariedRow = 1 << 20;
+/// Rows longer than kLongestRow that make up a share of totals.
+constexpr int64_t kLeastLongRows = 16;
 /// Vectors of a row whose sums are one chain each: further chains cost more than they save.
 constexpr int64_t kMostChained = 8;
 /// Of float32 rows without parameters and activation, by vectors of 64 bytes and by others: slices

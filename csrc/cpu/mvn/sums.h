@@ -31,6 +31,8 @@ inline Floats guesses_of(Floats sum, float share) {
 constexpr int kGuessed = 4;
 constexpr float kGuessShare = 1.0f / kGuessed;
 inline float guess_sum(const Floats& v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+/// Of more numbers than these, from several places.
+constexpr int64_t kMostFromOnePlace = 4 * kStretch;
 
 /// A pivot of n numbers from the first of them, or from eight places of many; load(i) is a vector
 /// of them from i on. As powers of two of them are averaged, the guess at the mean of a constant
@@ -38,7 +40,7 @@ inline float guess_sum(const Floats& v) { return (v[0] + v[2]) + (v[1] + v[3]); 
 template <class Load>
 inline float guess_from(int64_t n, const Load& load) {
   constexpr int64_t kPlaces = 8;
-  const bool is_long = n > 4 * kStretch;
+  const bool is_long = n > kMostFromOnePlace;
   float sum = 0;
   for (int64_t k = 0; k < (is_long ? kPlaces : 1); ++k) {
     const Floats v = load(k * (n / kPlaces));

@@ -45,9 +45,15 @@ class RowStates {
   void set_guess(int64_t r, float guess) { guess_[r] = guess; }
   float guess(int64_t r) const { return guess_[r]; }
   const float* guesses() const { return guess_; }
-  /// The same of `count` rows from their first elements.
+  /// guess_from() of `count` rows.
   template <class T, class G>
   void set_guesses(const GradRow<T, G>* rows, int64_t count) {
+    if (plan_.cell_size > kMostFromOnePlace) {
+      for (int64_t r = 0; r < count; ++r)
+        guess_[r] = guess_from(plan_.cell_size,
+                               [&](int64_t i) { return load_wide(rows[r].x + i, Whole{}); });
+      return;
+    }
     alignas(64) T first[kMostBatched * kGuessed] = {};
     for (int64_t r = 0; r < count; ++r)
       std::memcpy(first + r * kGuessed, rows[r].x, kGuessed * sizeof(T));

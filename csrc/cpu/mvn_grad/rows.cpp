@@ -8,9 +8,11 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
+using tuning::mvn_grad::kLeastLongRows;
 using tuning::mvn_grad::kLongestOwnRow;
 using tuning::mvn_grad::kLongestPlainRow;
 using tuning::mvn_grad::kLongestRow;
+using tuning::mvn_grad::kLongestVariedRow;
 using tuning::mvn_grad::kShortestRow;
 
 bool are_grad_rows_packed(const MvnGradPlan& plan) {
@@ -24,8 +26,8 @@ bool are_grad_rows_packed(const MvnGradPlan& plan) {
 /// How many elements rows have at most.
 static int64_t longest_row(const MvnGradPlan& plan) {
   const bool has_parameters = plan.has_scale || plan.has_bias;
-  if (has_parameters && has_own_parameters(plan)) return kLongestOwnRow;
-  const bool is_plain = plan.dtype == Dtype::float32 && !has_parameters && !plan.has_totals() &&
+  if (has_parameters) return has_own_parameters(plan) ? kLongestOwnRow : kLongestVariedRow;
+  const bool is_plain = plan.dtype == Dtype::float32 && !plan.has_totals() &&
                         plan.activation.kind == ActivationKind::identity;
   return is_plain ? kLongestPlainRow[kHasLineVectors ? 0 : 1] : kLongestRow;
 }
@@ -34,11 +36,16 @@ bool are_grad_rows_moderate(const MvnGradPlan& plan) {
   return plan.cell_size >= kShortestRow && plan.cell_size <= longest_row(plan);
 }
 
+/// Few long rows are the work of several threads, too.
+static int64_t row_shares_of(const MvnGradPlan& plan, int64_t count) {
+  return shares_of(plan, count, plan.cell_size > kLongestRow ? kLeastLongRows : kLeastTerms);
+}
+
 template <class T>
 void mvn_grad_rows(const MvnGradPlan& plan, const Operands& operands) {
   const RowCells<T> cells(plan, operands);
   const int64_t count = plan.is_empty() ? 0 : plan.cells;
-  const int64_t shares = count && plan.has_totals() ? shares_of(plan, count) : 0;
+  const int64_t shares = count && plan.has_totals() ? row_shares_of(plan, count) : 0;
   const Totals<Acc<T>> totals(plan, shares, operands, cells.are_staged(count, shares));
   if (count && (plan.wants_dx || shares))
     parallel_for(shares ? shares : count, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {

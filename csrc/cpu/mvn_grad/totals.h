@@ -77,14 +77,17 @@ inline int64_t terms_of(const MvnGradPlan& plan, int64_t MvnGradAxis::* paramete
   return terms;
 }
 
+/// Terms that a share adds up at least: adding up shares is not to take longer than their own work.
+constexpr int64_t kLeastTerms = 64;
+
 /// How many shares the work on `units` pieces of a plan is cut into where they keep totals: so many
 /// as the totals' terms make worth it, whatever threads there are. One total's order must not
 /// follow from whether the other is wanted.
-inline int64_t shares_of(const MvnGradPlan& plan, int64_t units) {
-  constexpr int64_t kLeastTerms = 64, kMostShares = 64;
+inline int64_t shares_of(const MvnGradPlan& plan, int64_t units, int64_t least = kLeastTerms) {
+  constexpr int64_t kMostShares = 64;
   int64_t shares = std::min(units, kMostShares);
   const auto limit = [&](int64_t terms) {
-    if (terms > 1) shares = std::clamp(terms / kLeastTerms, int64_t(1), shares);
+    if (terms > 1) shares = std::clamp(terms / least, int64_t(1), shares);
   };
   if (plan.kind == MvnGradKind::sums) {
     for (const MvnGradTotal& total : plan.totals) limit(total.terms);
