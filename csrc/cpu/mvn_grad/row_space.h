@@ -16,6 +16,8 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 using tuning::mvn_grad::kBatchBytes;
+using tuning::mvn_grad::kLeastBatched;
+using tuning::mvn_grad::kMostBatchBytes;
 
 /// Rows of the computing type for `n` elements, each of whole lines; those that a plan does not
 /// need are null.
@@ -67,8 +69,9 @@ class RowSpace {
   /// the other.
   static int64_t batch_of(int64_t row_bytes) {
     constexpr int64_t kPage = 4096;
-    return std::clamp<int64_t>(kBatchBytes / row_bytes, 1,
-                               std::min(kMostBatched, std::lcm(row_bytes, kPage) / row_bytes));
+    const int64_t apart = std::min(kMostBatched, std::lcm(row_bytes, kPage) / row_bytes),
+                  few = std::min(kLeastBatched, kMostBatchBytes / row_bytes);
+    return std::clamp<int64_t>(std::max(kBatchBytes / row_bytes, few), 1, apart);
   }
 
   /// Nothing has been added to one of the totals.
