@@ -204,7 +204,8 @@ def test_winners_of_pairs_of_columns(dtype: str, width: int) -> None:
     and in two, with rows, columns and slices left over, on packed rows and on ones with gaps."""
     values = np.array([np.nan, -np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -1.0], np.float32)
     chosen = np.random.default_rng(width)
-    windows = {(6,): (1, 2), (7,): (2, 2), (11,): (3, 2), (17,): (8, 2), (5, 9): (2, 4, 2)}
+    windows = {(6,): (1, 2), (7,): (2, 2), (11,): (3, 2), (17,): (8, 2), (5, 9): (2, 4, 2),
+               (5, 7): (2, 2, 2), (3, 9): (1, 4, 2)}  # fmt: skip
     for sizes, window in windows.items():
         geometry = {"window_size": window, "strides": window}
         x = chosen.choice(values, (2, 3, *sizes, width)).astype(dtype_of(dtype))
@@ -217,6 +218,37 @@ def test_winners_of_pairs_of_columns(dtype: str, width: int) -> None:
             assert e.kernel == "pool_grad/max_pairs", e
             got = cudml.max_pooling_grad(array, grad, **geometry)
             assert np.array_equal(got.astype(np.float64), want), window
+
+
+# Rows of windows whose results are whole lines or not, past the caches or not, from any place of a
+# line on, and of which some are followed by what belongs to others.
+PLACED = """
+import numpy as np
+import cudml
+from harness import data
+for dtype, width in (("float32", 64), ("float32", 48), ("float16", 96), ("float64", 40)):
+    geometry = {"window_size": 2, "strides": 2}
+    x = data((2, 3, 5, 6, width), dtype, 1)
+    grad = data(cudml.max_pooling(x, **geometry).shape, dtype, 2)
+    plain = cudml.max_pooling_grad(x, grad, **geometry)
+    for skipped in (0, 1, 8, 16, 32):
+        for rows in (6, 7):
+            room = np.full(x.size // 6 * rows + 128, 7, x.dtype)
+            first = (-room.ctypes.data % 64) // x.itemsize + skipped
+            last = first + x.size // 6 * rows
+            dx = room[first:last].reshape(2, 3, 5, rows, width)[:, :, :, :6]
+            cudml.max_pooling_grad(x, grad, **geometry, out=dx)
+            assert (dx == plain).all(), (dtype, width, skipped, rows)
+            dx[...] = 7
+            assert (room == 7).all(), (dtype, width, skipped, rows)
+print("done")
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", ["0", "1000000000"])
+def test_pairs_wherever_results_begin(limit: str) -> None:
+    assert child_says(PLACED, CUDML_STREAM_BYTES=limit) == "done"
 
 
 @pytest.mark.core

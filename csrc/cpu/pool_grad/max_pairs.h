@@ -25,6 +25,7 @@ struct PairWindows {
   T* dst[kMostRows];
   int64_t rows;
   const T* grad;
+  bool is_streamed;  // past the caches, whole lines of each row
 };
 
 /// Gradients as they are after a sum that begins with 0: no negative zero, and quiet NaNs.
@@ -49,44 +50,106 @@ Vector<PairLane<T>> pair_keys(const Vector<PairLane<T>>& v) {
     return v;
 }
 
+/// Two vectors of a row, as windows of two columns: the left values, and the right ones.
+template <class T>
+struct PairColumns {
+  Vector<PairLane<T>> left, right;
+
+  [[gnu::always_inline]] explicit PairColumns(const T* x) {
+    using G = PairLane<T>;
+    constexpr auto kAll = kLanesOf<Vector<G>>;
+    constexpr int64_t kStep = kLanes<G>;
+    __builtin_prefetch(reinterpret_cast<const char*>(x) + kKeysAheadBytes, 0, 3);
+    __builtin_prefetch(reinterpret_cast<const char*>(x + kStep) + kKeysAheadBytes, 0, 3);
+    const auto a = load_vector<Vector<G>>(x), b = load_vector<Vector<G>>(x + kStep);
+    left = pair_keys<T>(pick<0, 2>(a, b, kAll));
+    right = pair_keys<T>(pick<1, 2>(a, b, kAll));
+  }
+};
+
+/// The gradients of a row's two columns, one after the other.
+template <class T>
+[[gnu::always_inline]] inline void put_columns(T* dst, const Vector<PairLane<T>>& left,
+                                               const Vector<PairLane<T>>& right, bool is_streamed) {
+  constexpr auto kAll = kLanesOf<Vector<PairLane<T>>>;
+  const auto low = interleaved<0>(left, right, kAll), high = interleaved<1>(left, right, kAll);
+  T* const next = dst + kLanes<PairLane<T>>;
+  is_streamed ? stream_vector(dst, low) : store_vector(dst, low);
+  is_streamed ? stream_vector(next, high) : store_vector(next, high);
+}
+
+/// A vector of windows of kRows rows, a power of two: of two columns, then of two rows and so on
+/// the later one wins or not, and the gradient goes the same way back.
+template <int kRows, class T>
+[[gnu::always_inline]] inline void share_halves(const PairWindows<T>& w, int64_t i) {
+  using V = Vector<PairLane<T>>;
+  using Mask = Vector<Position<PairLane<T>>>;
+  Mask is_right[kRows], is_lower[kRows];
+  V best[kRows], grad[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const PairColumns<T> of(w.x[r] + 2 * i);
+    is_right[r] = wins_of<PairLane<T>>(of.left, of.right);
+    best[r] = is_right[r] ? of.right : of.left;
+  }
+#pragma GCC unroll 4
+  for (int half = 1; half < kRows; half *= 2)
+#pragma GCC unroll 4
+    for (int r = half; r < kRows; r += 2 * half) {
+      is_lower[r] = wins_of<PairLane<T>>(best[r - half], best[r]);
+      best[r - half] = is_lower[r] ? best[r] : best[r - half];
+    }
+  grad[0] = summed<T>(load_vector<V>(w.grad + i));
+#pragma GCC unroll 4
+  for (int half = kRows / 2; half > 0; half /= 2)
+#pragma GCC unroll 4
+    for (int r = half; r < kRows; r += 2 * half) {
+      grad[r] = is_lower[r] ? grad[r - half] : V{};
+      grad[r - half] = is_lower[r] ? V{} : grad[r - half];
+    }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r)
+    put_columns<T>(w.dst[r] + 2 * i, is_right[r] ? V{} : grad[r], is_right[r] ? grad[r] : V{},
+                   w.is_streamed);
+}
+
+/// The same of any rows, one after the other.
+template <class T>
+[[gnu::always_inline]] inline void share_rows(const PairWindows<T>& w, int64_t i) {
+  using G = PairLane<T>;
+  using P = Position<G>;
+  Vector<G> best = {};
+  Vector<P> tap = {};
+  for (int64_t r = 0; r < w.rows; ++r) {
+    const PairColumns<T> of(w.x[r] + 2 * i);
+    auto largest = of.left;
+    auto at = all_lanes(P(2 * r));
+    offer<G>(largest, at, of.right, all_lanes(P(2 * r + 1)));
+    if (r > 0) {
+      offer<G>(best, tap, largest, at);
+    } else {
+      best = largest;
+      tap = at;
+    }
+  }
+  const auto grad = summed<T>(load_vector<Vector<G>>(w.grad + i));
+  for (int64_t r = 0; r < w.rows; ++r)
+    put_columns<T>(w.dst[r] + 2 * i, tap == P(2 * r) ? grad : Vector<G>{},
+                   tap == P(2 * r + 1) ? grad : Vector<G>{}, w.is_streamed);
+}
+
 /// n windows, a vector of them at least; the last vector may overlap the one before. kRows is the
 /// number of rows, or 0 for any.
 template <int kRows, class T>
 [[gnu::noinline]] void share_pairs(const PairWindows<T>& windows, int64_t n) {
-  using G = PairLane<T>;
-  using P = Position<G>;
-  constexpr auto kAll = kLanesOf<Vector<G>>;
-  constexpr int64_t kStep = kLanes<G>;
+  constexpr int64_t kStep = kLanes<PairLane<T>>;
   const PairWindows<T> w = windows;
-  const int64_t rows = kRows ? kRows : w.rows;
   for (int64_t i = 0; i < n; i += kStep) {
     i = std::min(i, n - kStep);
-    Vector<G> best = {};
-    Vector<P> tap = {};
-#pragma GCC unroll 4
-    for (int64_t r = 0; r < rows; ++r) {  // rows by themselves first: none waits for another
-      const T* const x = w.x[r] + 2 * i;
-      __builtin_prefetch(reinterpret_cast<const char*>(x) + kKeysAheadBytes, 0, 3);
-      __builtin_prefetch(reinterpret_cast<const char*>(x + kStep) + kKeysAheadBytes, 0, 3);
-      const auto a = load_vector<Vector<G>>(x), b = load_vector<Vector<G>>(x + kStep);
-      auto largest = pair_keys<T>(pick<0, 2>(a, b, kAll));
-      auto at = all_lanes(P(2 * r));
-      offer<G>(largest, at, pair_keys<T>(pick<1, 2>(a, b, kAll)), all_lanes(P(2 * r + 1)));
-      if (r > 0) {
-        offer<G>(best, tap, largest, at);
-      } else {
-        best = largest;
-        tap = at;
-      }
-    }
-    const auto grad = summed<T>(load_vector<Vector<G>>(w.grad + i));
-#pragma GCC unroll 4
-    for (int64_t r = 0; r < rows; ++r) {
-      const Vector<G> first = tap == P(2 * r) ? grad : Vector<G>{};
-      const Vector<G> second = tap == P(2 * r + 1) ? grad : Vector<G>{};
-      store_vector(w.dst[r] + 2 * i, interleaved<0>(first, second, kAll));
-      store_vector(w.dst[r] + 2 * i + kStep, interleaved<1>(first, second, kAll));
-    }
+    if constexpr (kRows > 0)
+      share_halves<kRows>(w, i);
+    else
+      share_rows(w, i);
   }
 }
 
@@ -123,7 +186,8 @@ class MaxPairs {
         band_(even_part(f_.axis[1].out, std::max<int64_t>(1, kElements / height_))),
         staged_(std::max<int64_t>(1, kStaged / height_)),
         is_streamed_(is_streamed(f_.batch[0] * f_.batch[1] * f_.axis[0].in * f_.axis[1].in *
-                                 columns_ * int64_t(sizeof(T)))) {}
+                                 columns_ * int64_t(sizeof(T)))),
+        is_direct_(f_.axis[2].out >= kStep && (!is_streamed_ || are_rows_lines())) {}
 
   void run() const {
     const PoolAxis &z = f_.axis[0], &y = f_.axis[1];
@@ -131,7 +195,7 @@ class MaxPairs {
     space.dim[kSpaceDim].size = z.out;
     space.dim[kSpaceDim + 1].size = (y.out + band_ - 1) / band_;
     parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      Room room(z.window * slice());
+      Room room(is_direct_ ? 0 : z.window * slice());
       for_tasks(space, begin, end, [&](const Task& task, int64_t) { band(task, room); });
     });
   }
@@ -145,6 +209,14 @@ class MaxPairs {
 
     explicit Room(int64_t elements) : lines(new T[size_t(elements)]()) {}
   };
+  /// Whether a row of windows' results are whole lines, each of which two vectors fill.
+  bool are_rows_lines() const {
+    const auto is_even = [](int64_t n) { return n * int64_t(sizeof(T)) % 64 == 0; };
+    const PoolStrides& to = plan_.result;
+    return 2 * kStep * int64_t(sizeof(T)) >= 64 && 2 * f_.axis[2].out == columns_ &&
+           is_even(columns_ | to.batch[0] | to.batch[1] | to.space[0] | to.space[1]) &&
+           bytes_to_line(result_) == 0;
+  }
   /// Elements from one slice of a room to the next.
   int64_t slice() const { return staged_ * height_ + 2 * kStep; }
 
@@ -155,7 +227,7 @@ class MaxPairs {
     for (int64_t p = first, n; p < last; p += n) {
       n = std::min(staged_, last - p);
       for (int64_t i = 0; i < n; ++i) windows(task, o, p + i, i, room);
-      for (int64_t i = 0; i < z.window; ++i)
+      for (int64_t i = 0; i < z.window && !is_direct_; ++i)
         put(task, o * z.window + i, p * y.window, n * y.window, room.lines.get() + i * slice(),
             room);
     }
@@ -167,17 +239,21 @@ class MaxPairs {
     }
   }
 
-  /// Row (o, p) of the windows; its results are number `place` in the room.
+  /// Row (o, p) of the windows; its results, where they are not written at once, are number `place`
+  /// in the room.
   void windows(const Task& task, int64_t o, int64_t p, int64_t place, Room& room) const {
     const PoolAxis &z = f_.axis[0], &y = f_.axis[1], &x = f_.axis[2];
     Windows w;
     w.rows = 0;
+    w.is_streamed = is_direct_ && is_streamed_;
     w.grad = grad_ + task.y + o * f_.y.space[0] + p * f_.y.space[1];
     for (int64_t i = 0; i < z.window; ++i)
       for (int64_t j = 0; j < y.window; ++j) {
         w.x[w.rows] = x_ + task.flat + (o * z.window + i) * f_.x.space[0] +
                       (p * y.window + j) * f_.x.space[1];
-        w.dst[w.rows++] = room.lines.get() + i * slice() + place * height_ + j * columns_;
+        w.dst[w.rows++] = is_direct_
+                              ? row_of(task, o * z.window + i, p * y.window + j)
+                              : room.lines.get() + i * slice() + place * height_ + j * columns_;
       }
     if (x.out < kStep) {
       for (int64_t r = 0; r < w.rows; ++r) {
@@ -231,7 +307,7 @@ class MaxPairs {
   T* result_;
   const int64_t columns_, height_;  // of a row; elements of the rows of a window in one slice
   const int64_t band_, staged_;     // rows of windows of a task, and of a room
-  const bool is_streamed_;
+  const bool is_streamed_, is_direct_;
 };
 
 }  // namespace
