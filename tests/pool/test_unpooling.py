@@ -128,6 +128,25 @@ def test_indices_near_and_far(moved: str, kind: str) -> None:
     check("max_unpooling", x, indices.astype(kind), (1, 1, 98, 100), layouts=("contiguous",))
 
 
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-32")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("astray", range(0, 19, 3))
+def test_rows_that_are_looked_at_together(astray: int, kind: str) -> None:
+    """At each place of a row one index that is out of range, or another plane's; the rest in any
+    order, many twice, into planes of more zeros than are put down at once."""
+    targets, sources = (90, 100), (12, 19)
+    size = targets[0] * targets[1]
+    x = data((2, 2, *sources), "float32", 2)
+    inside = places(x.shape, 0, size, "int64", astray) + size * np.arange(4).reshape(2, 2, 1, 1)
+    inside[..., 3:9] = inside[..., 9:3:-1]
+    beyond = {"uint32": 2**32 - 1, "uint64": 2**64 - 1, "int32": -1, "int64": -(2**63)}[kind]
+    for bad in (beyond, 4 * size, 4 * size - 1, 0):
+        indices = inside.astype(kind)
+        indices[1, 0, ::2, astray] = bad
+        check("max_unpooling", x, indices, (2, 2, *targets), layouts=("contiguous",))
+
+
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-32")
 @pytest.mark.parametrize("to", [0, 7999, 8000, 9599])

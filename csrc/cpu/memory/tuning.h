@@ -208,8 +208,9 @@ constexpr int64_t kStepRowBytes = 2048, kStepLaneBytes = 16384;
 
 /// Unpooling (unpool/).
 namespace unpool {
-constexpr int64_t kMostLanes = 256;      // planes side by side: lines that are written by turns
-constexpr int64_t kUnwatched = 1 << 14;  // elements between two looks at the clock
+constexpr int64_t kMostLanes = 256;       // planes side by side: lines that are written by turns
+constexpr int64_t kClearedBytes = 16384;  // of zeros that are put down before one is written over
+constexpr int64_t kUnwatched = 1 << 14;   // elements between two looks at the clock
 }  // namespace unpool
 
 /// Gradients of padding (pad_grad/).

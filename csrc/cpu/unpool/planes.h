@@ -2,12 +2,55 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 
 #include "cpu/pool/walk.h"
+#include "cpu/simd/native.h"
 #include "cpu/unpool/plain.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
+
+/// Sources that are looked at together.
+constexpr int64_t kUnpooled = 16;
+
+/// Zeros of a packed plane, put down in order and no sooner than needed: what is written over them
+/// a moment later is still in the cache. memset would leave them to memory where there are many.
+template <class T>
+class PlaneZeros {
+ public:
+  PlaneZeros(T* plane, int64_t size) : plane_(plane), size_(uint64_t(size)) {}
+
+  /// Before target `at` is written.
+  void reach(uint64_t at) {
+    if (at >= end_) [[unlikely]]
+      extend(std::min(size_, at + kStep));
+  }
+  void finish() { extend(size_); }
+
+ private:
+  static constexpr uint64_t kStep = uint64_t(tuning::unpool::kClearedBytes) / sizeof(T);
+
+  [[gnu::noinline]] void extend(uint64_t end) {
+    char* const at = reinterpret_cast<char*>(plane_ + end_);
+    const int64_t bytes = int64_t((end - end_) * sizeof(T)), rest = bytes % kVectorBytes;
+    for (int64_t i = 0; i + kVectorBytes <= bytes; i += kVectorBytes)
+      store_vector(at + i, Vector<char>{});
+    std::memset(at + bytes - rest, 0, size_t(rest));
+    end_ = end;
+  }
+
+  T* plane_;
+  uint64_t size_, end_ = 0;
+};
+
+/// What is left of [first, first + size) in range of an Index and below `limit`, so that
+/// differences to `first` may wrap round as such numbers.
+template <class Index>
+uint64_t within(uint64_t first, uint64_t size, uint64_t limit) {
+  const uint64_t end = std::min(limit, uint64_t(std::numeric_limits<Index>::max()) + 1);
+  return first < end ? std::min(size, end - first) : 0;
+}
 
 /// What both ways by planes share. Where an index leads to another plane, UnpoolPlain does all of
 /// it once more.
@@ -33,12 +76,6 @@ class UnpoolByPlanes {
                                   i == 0 ? size * plan_.batch[1].size : size};
     }
     return space;
-  }
-
-  /// How many indices from `first` on belong to its plane and are in range.
-  uint64_t indices_from(int64_t first) const {
-    const uint64_t begin = uint64_t(first), size = uint64_t(plan_.plane_targets());
-    return begin < plan_.limit ? std::min(size, plan_.limit - begin) : 0;
   }
 
   /// Whether the index, which is none of its own plane's, is another's.
@@ -81,26 +118,60 @@ class UnpoolPlanes : UnpoolByPlanes<T, Index> {
   }
 
  private:
+  using Number = std::make_unsigned_t<Index>;
+
   bool unpool(const Task& task) const {
     T* const y = y_ + task.y;
-    std::memset(y, 0, size_t(plan_.plane_targets()) * sizeof(T));
-    const uint64_t first = uint64_t(task.flat), inside = this->indices_from(task.flat);
+    PlaneZeros<T> zeros(y, plan_.plane_targets());
     const UnpoolSource* const s = plan_.source;
+    const uint64_t first = uint64_t(task.flat),
+                   inside = within<Index>(first, uint64_t(plan_.plane_targets()), plan_.limit);
     bool is_any_astray = false;
     Pace pace;
     for (int64_t a = 0; a < s[0].size; ++a)
       for (int64_t b = 0; b < s[1].size; ++b) {
         const T* const x = x_ + task.x + a * s[0].x + b * s[1].x;
         const Index* const from = indices_ + task.indices + a * s[0].indices + b * s[1].indices;
-        for (int64_t c = 0; c < s[2].size; ++c) {
-          const uint64_t flat = uint64_t(int64_t(from[c * s[2].indices]));
-          if (flat - first < inside)
-            y[flat - first] = x[c * s[2].x];
-          else
-            is_any_astray |= this->is_astray(flat);
-        }
+        is_any_astray |= s[2].x == 1 && s[2].indices == 1
+                             ? scatter<true>(x, from, s[2], first, inside, y, zeros)
+                             : scatter<false>(x, from, s[2], first, inside, y, zeros);
         pace.add(s[2].size);
       }
+    zeros.finish();
+    return is_any_astray;
+  }
+
+  /// A row of sources, kUnpooled at a time while all of these lead into the plane.
+  template <bool kIsPacked>
+  [[gnu::noinline]] bool scatter(const T* x, const Index* from, const UnpoolSource row,
+                                 uint64_t first, uint64_t inside, T* y,
+                                 PlaneZeros<T>& zeros) const {
+    bool is_any_astray = false;
+    for (int64_t c = 0; c < row.size;) {
+      const int64_t n = std::min(kUnpooled, row.size - c);
+      if (kIsPacked && n == kUnpooled) {
+        Number at[kUnpooled], most = 0;
+        for (int64_t k = 0; k < kUnpooled; ++k) {
+          at[k] = Number(from[c + k]) - Number(first);
+          most = std::max(most, at[k]);
+        }
+        if (most < inside) {
+          zeros.reach(most);
+          for (int64_t k = 0; k < kUnpooled; ++k) y[at[k]] = x[c + k];
+          c += kUnpooled;
+          continue;
+        }
+      }
+      for (const int64_t end = c + n; c < end; ++c) {
+        const uint64_t flat = uint64_t(int64_t(from[c * row.indices]));
+        if (flat - first >= inside) {
+          is_any_astray |= this->is_astray(flat);
+          continue;
+        }
+        zeros.reach(flat - first);
+        y[flat - first] = x[c * row.x];
+      }
+    }
     return is_any_astray;
   }
 };
