@@ -123,7 +123,7 @@ struct JoinedSums {
   }
 };
 
-/// Adds row r of `rows`, which is long.
+/// Adds up a long row, number `r` of the batch.
 template <bool kHasGrad, class T, class G>
 [[gnu::noinline]] void add_long_row(const GradRow<T, G>& row, const Acc<T>* scale, int64_t n,
                                     Acc<T> pivot, int64_t r, BatchSums& to) {
