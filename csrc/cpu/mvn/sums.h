@@ -30,7 +30,6 @@ inline Floats guesses_of(Floats sum, float share) {
 /// What a guess is made from: the first numbers, which are added up by halves.
 constexpr int kGuessed = 4;
 constexpr float kGuessShare = 1.0f / kGuessed;
-inline float guess_sum(const Floats& v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 /// Of more numbers than these, from several places.
 constexpr int64_t kMostFromOnePlace = 4 * kStretch;
 
@@ -44,7 +43,7 @@ inline float guess_from(int64_t n, const Load& load) {
   float sum = 0;
   for (int64_t k = 0; k < (is_long ? kPlaces : 1); ++k) {
     const Floats v = load(k * (n / kPlaces));
-    sum += guess_sum(v);
+    sum += (v[0] + v[2]) + (v[1] + v[3]);
   }
   return guess_of(double(sum), is_long ? double(kGuessShare) / kPlaces : double(kGuessShare));
 }

@@ -49,7 +49,7 @@ struct DxRows {
   using A = Acc<T>;
   using Numbers = A[kMostBatched];
 
-  T* dx[kMostBatched];
+  T* dx[kMostBatched] = {};
   alignas(64) Numbers pivot, slope, shift, factor, normal_factor, normal_shift;
 
   void put(int64_t r, const DxRow<T>& row) {
