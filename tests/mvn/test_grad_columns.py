@@ -149,6 +149,26 @@ def test_a_sample_among_many(activation: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-TEN-9")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_long_rows_of_columns(dtype: str) -> None:
+    """Blocks are longer where there are samples enough to share: bits are a sample's own."""
+    for samples, rows, n in ((16, 70, 1030), (5, 9, 2049), (17, 66, 2062), (6, 65, 1553)):
+        shape, sizes = (samples, rows, n), (samples, 1, n)
+        given = {name: data(shape, dtype, k) for k, name in enumerate(("x", "grad"))}
+        given |= {name: data(sizes, dtype, k) for k, name in enumerate(("scale", "bias"), 2)}
+        given["x"][1, 3, n - 1], given["grad"][0, 2, 513] = INF, np.nan
+        how = {"axes": 1, "activation": "relu" if samples == 6 else None}
+        assert takes(given, **how)
+        check(OP, layouts=FLAT, backend=CPU, out=False, **given, **how)
+        every = gradient(**given, **how)
+        for k in (0, samples - 1):
+            alone = gradient(**{name: a[k : k + 1] for name, a in given.items()}, **how)
+            for whole, part in zip(every, alone, strict=True):
+                assert bits(whole[k : k + 1]).tolist() == bits(part).tolist()
+
+
+@pytest.mark.core
 @pytest.mark.decision("D-GRAD-16", "D-GRAD-19")
 def test_only_what_is_wanted() -> None:
     """The same bits as among others; x is not read where no result depends on it."""

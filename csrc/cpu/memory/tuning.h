@@ -253,6 +253,9 @@ constexpr int64_t kLeastBatched = 4, kMostBatchBytes = 1 << 17;
 /// From a row to what is read ahead: memory takes as long as two passes over these.
 constexpr int64_t kRowAheadBytes = 6144;
 constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays in the first cache
+/// The same of floats where short vectors read few rows in turn: whole rows, so that memory is read
+/// as it lies, are worth what the second-level cache takes to bring. Threads want so many shares.
+constexpr int64_t kLongGradColumns = 2048, kLeastColumnShares = 16;
 /// Columns up to which two tiles are taken at once: longer rows are read as fast by halves.
 constexpr int64_t kPairedFloats = 96, kPairedHalves = 320;
 constexpr int64_t kMostNarrow = 112;  // columns up to which tiles of one vector may be better

@@ -95,7 +95,7 @@ class ColumnBlock : public ColumnPasses {
 
  private:
   static constexpr bool kIsWidened = kIsKeptSmall && sizeof(T) < sizeof(float);
-  static constexpr T zeros_[kGradColumns] = {};
+  static constexpr T zeros_[kBlockColumns] = {};
 
   /// Returns the place that rows [first, first + n) are counted from. Along one dimension that is
   /// the first of them, and the rest stays from strip to strip.

@@ -13,8 +13,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-using tuning::mvn_grad::kGradColumns;
 using tuning::mvn_grad::kMostNarrow;
+
+constexpr int64_t kBlockColumns =
+    kHasLineVectors ? tuning::mvn_grad::kGradColumns : tuning::mvn_grad::kLongGradColumns;
 
 /// What a pass over the rows is for.
 struct ColumnWork {
@@ -32,11 +34,11 @@ struct ColumnSpan {
 };
 
 /// What belongs to the columns of a span, zeros behind them.
-template <class A>
+template <int64_t kCount, class A>
 [[gnu::noinline]] void set_constants(const MvnGradPlan& plan, const Operands& o,
                                      const GradColumns& layout, const ColumnSpan& span,
                                      const GradOffsets& origin, const CellState<A>* states,
-                                     ColumnConstants<kGradColumns, A>& to) {
+                                     ColumnConstants<kCount, A>& to) {
   const CellState<A>* const own = states + span.outer * layout.kept.size;
   int64_t cell = span.first / layout.fold, f = span.first % layout.fold;
   for (int64_t c = 0; c < span.n; ++c) {
@@ -196,7 +198,7 @@ class ColumnPasses {
     return !are_many || (is_computed && 0 < rest && rest <= kFloats) ? kFloats : kTileColumns;
   }
 
-  static constexpr int64_t kMostTiles = kGradColumns / kTileColumns;
+  static constexpr int64_t kMostTiles = kBlockColumns / kTileColumns;
 
   const MvnGradPlan& plan_;
   bool is_passing_, has_gate_, is_swish_, has_product_;
@@ -204,7 +206,7 @@ class ColumnPasses {
   bool are_paired_ = false;  // tiles, as far as there are two
   int64_t tiles_ = 0, tile_columns_ = kTileColumns;
   ColumnSpan span_;
-  ColumnConstants<kGradColumns> constants_;
+  ColumnConstants<kBlockColumns> constants_;
   TileSums moments_[kMostTiles], products_[kMostTiles];
   using Buffer = float[kStripRows * kTileColumns];
   alignas(64) Buffer v_, passing_;

@@ -25,9 +25,9 @@ class ColumnCells {
         operands_(operands),
         sums_(plan, operands),
         layout_(sums_.layout()),
+        parts_((layout_.rows + kPartRows - 1) / kPartRows),
         width_(width_of(layout_.columns)),
         blocks_((layout_.columns + width_ - 1) / width_),
-        parts_((layout_.rows + kPartRows - 1) / kPartRows),
         keeps_h_(keeps_slopes()) {}
 
   void run() {
@@ -62,11 +62,20 @@ class ColumnCells {
   }
 
   /// Even blocks that begin lines where rows do.
-  static int64_t width_of(int64_t columns) {
+  int64_t width_of(int64_t columns) const {
     constexpr int64_t kUnit = std::max<int64_t>(kTileColumns, 32);
-    const int64_t blocks = (columns + kGradColumns - 1) / kGradColumns,
-                  width = (columns + blocks - 1) / blocks;
+    const int64_t blocks = blocks_of(columns), width = (columns + blocks - 1) / blocks;
     return (width + kUnit - 1) / kUnit * kUnit;
+  }
+
+  /// Blocks of a row: what a tile's columns come to does not depend on its block.
+  int64_t blocks_of(int64_t columns) const {
+    using tuning::mvn_grad::kGradColumns, tuning::mvn_grad::kLeastColumnShares;
+    const auto blocks = [&](int64_t width) { return (columns + width - 1) / width; };
+    if (kIsWide || reads_input(plan_.activation.kind)) return blocks(kGradColumns);
+    const int64_t units = layout_.outer * parts_;
+    return std::clamp((kLeastColumnShares + units - 1) / units, blocks(kBlockColumns),
+                      blocks(kGradColumns));
   }
 
   /// One pass about a guess, and where that was far from the mean, another one about the mean.
@@ -115,7 +124,7 @@ class ColumnCells {
   const Operands& operands_;
   ColumnSums<Acc<T>> sums_;
   const GradColumns& layout_;
-  int64_t width_, blocks_, parts_;
+  int64_t parts_, width_, blocks_;
   bool keeps_h_;
 };
 

@@ -9,6 +9,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+using tuning::mvn_grad::kGradColumns;
+
 class WideBlock {
  public:
   WideBlock(const MvnGradPlan& plan, const Operands& o, const GradColumns& layout)
