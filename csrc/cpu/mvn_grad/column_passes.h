@@ -15,6 +15,7 @@ namespace {
 
 using tuning::mvn_grad::kMostNarrow;
 
+/// Columns of a block of floats at most.
 constexpr int64_t kBlockColumns =
     kHasLineVectors ? tuning::mvn_grad::kGradColumns : tuning::mvn_grad::kLongGradColumns;
 
