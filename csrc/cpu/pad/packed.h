@@ -36,13 +36,16 @@ class PackedLines {
     out_ = a.out * item;
     // Shorter rows are written faster than put together, whatever the size of the output.
     is_streamed_ = is_past_caches && row_ >= LineStream::kDirect;
-    is_ahead_ = processor.is_told_of_runs && cpu::is_streamed(bytes);
     is_constant_ = a.mode == Border::constant;
     for (int i = 0; i < kVectorBytes; ++i) value_[i] = plan.value.bytes[i % plan.item_size];
     const int64_t piece = is_narrow() ? 8 : 16;
     if (!is_constant_ && !is_past_caches && item >= tuning::pad::kLongRunBytes) return false;
-    return is_constant_ || (lefts_.cut(a, item, 0, a.start, piece) &&
-                            rights_.cut(a, item, a.start + a.in, a.out, piece));
+    const bool fits = is_constant_ || (lefts_.cut(a, item, 0, a.start, piece) &&
+                                       rights_.cut(a, item, a.start + a.in, a.out, piece));
+    // Past the caches, short rows between two pieces take up to twice as long with it.
+    is_ahead_ =
+        processor.is_told_of_runs && cpu::is_streamed(bytes) && !(is_past_caches && is_mirrored());
+    return fits;
   }
 
   int64_t bytes() const { return out_; }
@@ -84,6 +87,7 @@ class PackedLines {
 
  private:
   bool is_narrow() const { return row_ < kNarrow; }
+  bool is_mirrored() const { return !is_constant_ && lefts_.count == 1 && rights_.count == 1; }
 
   /// Bytes [from, to) of a line to dst.
   template <int kPiece>
@@ -165,9 +169,8 @@ class PackedLines {
   void write_as(const char* x, int64_t step, char* dst, int64_t n) const {
     constexpr int kPiece = std::min(kBytes, 16);
     const int64_t row = row_, left = left_, end = left + row;
+    if (is_mirrored()) return write_mirrored<kBytes, kPiece>(x, step, dst, n);
     if (!is_constant_) {
-      if (lefts_.count == 1 && rights_.count == 1)
-        return write_mirrored<kBytes, kPiece>(x, step, dst, n);
       for (; n > 0; --n, x += step, dst += out_) {
         lefts_.write<kPiece>(x, dst);
         copy<kBytes>(x, dst + left, row);
