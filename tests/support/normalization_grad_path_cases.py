@@ -5,17 +5,20 @@ from __future__ import annotations
 from path_calls import Case, grad_sums, mvn_grad
 
 SHARED = "elements share statistics, or sums are asked for"
+APART = "elements of a group stand 8 or more apart"
 OF_CELLS = "sums are of elements that share statistics"
 NEITHER = {"use_mean": False, "use_variance": False}
 
 NORMALIZATION_GRAD = (
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         SHARED: mvn_grad((5, 8), 0, (1, 1), **NEITHER, order=(1, 0)),
-        "elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (1, 7)),
-        "elements of a group stand 8 or more apart, or packed pieces, which share scale and bias":
+        APART: mvn_grad((5, 7), 0, (1, 7)),
+        APART + "; or 2": mvn_grad((97, 3), 0, (1, 3)),
+        APART + "; or 2 to 7, cut evenly into 16 or more rows that": mvn_grad((95, 3), 0, (1, 3)),
+        APART + "; or 2 to 7, cut evenly into 16 or more rows that span at least 16; or packed":
             mvn_grad((7, 144), (0, 1), (1, 144)),
-        "elements of a group stand 8 or more apart, or packed pieces, which share scale and bias: ":
-            mvn_grad((8, 4097), (0, 1), (1, 4097)),
+        APART + "; or 2 to 7, cut evenly into 16 or more rows that span at least 16; or packed "
+        "pieces, which share": mvn_grad((8, 4097), (0, 1), (1, 4097)),
         "groups do not consist of at most 256 packed planes":
             mvn_grad((256, 3, 16), (0, 2), (1, 3, 1))}),
     Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {

@@ -256,6 +256,11 @@ constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays
 /// The same of floats where short vectors read few rows in turn: whole rows, so that memory is read
 /// as it lies, are worth what the second-level cache takes to bring. Threads want so many shares.
 constexpr int64_t kLongGradColumns = 2048, kLeastColumnShares = 16;
+/// Elements from one position to the next below which several positions make up a row of columns,
+/// elements that such a row spans at most and at least, and the fewest rows, which share what each
+/// column begins with.
+constexpr int64_t kNearPositions = 16, kMostRepeated = 128, kLeastRepeated = 16;
+constexpr int64_t kFewestRepeatedRows = 16;
 /// Columns up to which two tiles are taken at once: longer rows are read as fast by halves.
 constexpr int64_t kPairedFloats = 96, kPairedHalves = 320;
 constexpr int64_t kMostNarrow = 112;  // columns up to which tiles of one vector may be better

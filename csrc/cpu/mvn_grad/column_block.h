@@ -56,6 +56,26 @@ template <class T>
       });
 }
 
+/// Packs n rows of columns that stand at these places of a row, and the way back. `packed` has the
+/// length of a tile's rows; nothing is put behind the columns.
+template <class T>
+[[gnu::noinline]] void gather_columns(TileRows<const T> from, const int64_t* places, int64_t n,
+                                      int64_t columns, T* packed) {
+  for (int64_t r = 0; r < n; ++r, packed += kTileColumns) {
+    const T* const row = from[r];
+    for (int64_t c = 0; c < columns; ++c) packed[c] = row[places[c]];
+  }
+}
+
+template <class T>
+[[gnu::noinline]] void scatter_columns(const T* packed, const int64_t* places, int64_t n,
+                                       int64_t columns, TileRows<T> to) {
+  for (int64_t r = 0; r < n; ++r, packed += kTileColumns) {
+    T* const row = to[r];
+    for (int64_t c = 0; c < columns; ++c) row[places[c]] = packed[c];
+  }
+}
+
 template <class T>
 class ColumnBlock : public ColumnPasses {
  public:
@@ -63,6 +83,7 @@ class ColumnBlock : public ColumnPasses {
       : ColumnPasses(plan),
         operands_(o),
         layout_(layout),
+        places_(layout, plan.reads_x()),
         x_(plan.reads_x() ? static_cast<const T*>(o.inputs[0]) : nullptr),
         grad_(static_cast<const T*>(o.inputs[1])),
         dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
@@ -74,13 +95,12 @@ class ColumnBlock : public ColumnPasses {
     span_ = span;
     origin_ = GradWalk(plan_.kept, layout_.outer_rank, span.outer).offsets();
     set_constants(plan_, operands_, layout_, span, origin_, states, constants_);
-    tile_columns_ = tile_columns_of(span.n, kIsHalf<T>);
+    tile_columns_ = layout_.is_gathered ? kTileColumns : tile_columns_of(span.n, kIsHalf<T>);
     tiles_ = (span.n + tile_columns_ - 1) / tile_columns_;
-    is_narrow_ = span.n < tile_columns_;
+    is_widened_ = kIsWidened || span.n < tile_columns_ || layout_.is_gathered;
     are_paired_ = layout_.columns <= (kIsHalf<T> ? kPairedHalves : kPairedFloats);
     // A tile may be all there is of a row.
-    turn_ =
-        kIsWidened || is_narrow_ ? kStripRows : turn_of(span.n * int64_t(sizeof(T)), is_passing_);
+    turn_ = is_widened_ ? kStripRows : turn_of(span.n * int64_t(sizeof(T)), is_passing_);
   }
 
   /// Rows [first, first + n) of all: a strip.
@@ -100,7 +120,7 @@ class ColumnBlock : public ColumnPasses {
   /// Returns the place that rows [first, first + n) are counted from. Along one dimension that is
   /// the first of them, and the rest stays from strip to strip.
   GradOffsets set_rows(int64_t first, int64_t n) {
-    const MvnGradAxis& inner = plan_.reduced[layout_.row_rank - 1];
+    const MvnGradAxis& inner = layout_.reduced[layout_.row_rank - 1];
     GradOffsets at = origin_;
     at.add(layout_.at(span_.first));
     const bool is_even = layout_.row_rank == 1;
@@ -111,7 +131,7 @@ class ColumnBlock : public ColumnPasses {
   }
 
   [[gnu::noinline]] void place_rows(int64_t first, int64_t n, const MvnGradAxis& inner) {
-    for_axis_pieces(plan_.reduced, layout_.row_rank, GradOffsets{}, first, n,
+    for_axis_pieces(layout_.reduced, layout_.row_rank, GradOffsets{}, first, n,
                     [&](const GradOffsets& o, int64_t done, int64_t length) {
                       for (int64_t i = 0; i < length; ++i) {
                         rows_.x[done + i] = o.x + i * inner.x;
@@ -140,7 +160,7 @@ class ColumnBlock : public ColumnPasses {
                            0};
     if (x_) part.x = {x_ + at.x, rows_.x + r, ahead * rows_.x_step};
     if constexpr (!kIsWidened)
-      if (!is_narrow_) return run_part(part, work);
+      if (!is_widened_) return run_part(part, work);
     for (int64_t k = 0; k < tiles_; ++k) run_widened(part, k, work);
   }
 
@@ -148,8 +168,8 @@ class ColumnBlock : public ColumnPasses {
   [[gnu::noinline]] void run_widened(const TilePart<T, T, T>& part, int64_t k,
                                      const ColumnWork& work) {
     const int64_t c = begin_of(k);
-    widen_columns(part.x.tile(c), part.n, span_.n, wide_x_);
-    widen_columns(part.grad.tile(c), part.n, span_.n, wide_grad_);
+    read_tile(part.x, places_.x + c, part.n, c, wide_x_);
+    read_tile(part.grad, places_.grad + c, part.n, c, wide_grad_);
     const bool are_lines = std::exchange(are_lines_, false);
     run_part(TilePart<float, float, float>{{wide_x_, kBufferRows.at, 0},
                                            {wide_grad_, kBufferRows.at, 0},
@@ -161,18 +181,34 @@ class ColumnBlock : public ColumnPasses {
              work);
     are_lines_ = are_lines;
     if (!work.writes) return;
-    narrow_columns(wide_dx_, part.n, span_.n, part.dx.tile(c));
+    if (!layout_.is_gathered) return narrow_columns(wide_dx_, part.n, span_.n, part.dx.tile(c));
+    narrow_columns(wide_dx_, part.n, span_.n, packed_tile<T>());
+    scatter_columns(packed_, places_.dx + c, part.n, std::min(span_.n, kTileColumns), part.dx);
+  }
+
+  /// Columns from c on as floats, zeros behind them.
+  void read_tile(TileRows<const T> from, const int64_t* places, int64_t n, int64_t c, float* to) {
+    if (!layout_.is_gathered) return widen_columns(from.tile(c), n, span_.n, to);
+    gather_columns(from, places, n, std::min(span_.n, kTileColumns), packed_);
+    widen_columns(packed_tile<const T>(), n, span_.n, to);
+  }
+
+  template <class E>
+  TileRows<E> packed_tile() {
+    return {packed_, kBufferRows.at, 0};
   }
 
   const Operands& operands_;
   const GradColumns& layout_;
+  const GatheredColumns places_;
   const T *x_, *grad_;
   T* dx_;
-  bool is_streamed_, is_narrow_ = false;
+  bool is_streamed_, is_widened_ = false;
   int64_t turn_ = kStripRows;
   GradOffsets origin_;
   StripRows rows_;
   alignas(64) Buffer wide_x_, wide_grad_, wide_dx_;
+  alignas(64) T packed_[kStripRows * kTileColumns];
 };
 
 }  // namespace

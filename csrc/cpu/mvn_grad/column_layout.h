@@ -10,12 +10,17 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// Columns are the fastest kept dimension, or that together with a short reduced one inside it
-/// (channels of a group): `fold` neighbours then belong to one cell.
+/// (channels of a group): `fold` neighbours then belong to one cell. Where positions of the next
+/// reduced dimension are so near to each other that these are few, a row is several positions: its
+/// columns are those of one, `unit` of them, `repeat` times. They are gathered where they do not
+/// follow each other, since a cell's bits may not depend on what stands between its elements.
 struct GradColumns {
-  MvnGradAxis kept{}, folded{};
-  int64_t fold = 1, columns = 1;  // of a row
-  int64_t rows = 1, outer = 1;    // of a cell; positions of the kept dimensions outside
+  MvnGradAxis kept{}, folded{}, repeated{};
+  int64_t fold = 1, unit = 1, repeat = 1, columns = 1;
+  bool is_gathered = false;
+  int64_t rows = 1, outer = 1;  // of a cell; positions of the kept dimensions outside
   int row_rank = 0, outer_rank = 0;
+  MvnGradAxis reduced[kMaxRank];  // that tell rows apart
 
   static constexpr int64_t kMostFold = tuning::mvn_grad::kMostFold;
   static constexpr int64_t kMostShared = tuning::mvn_grad::kMostSharedFold;
@@ -27,11 +32,15 @@ struct GradColumns {
       folded = plan.reduced[--row_rank];
       fold = folded.size;
     }
-    if (outer_rank > 0 && is_packed(plan, plan.kept[outer_rank - 1], fold))
-      kept = plan.kept[--outer_rank];
-    columns = kept.size * fold;
     rows = plan.cell_size / fold;
+    std::copy_n(plan.reduced, row_rank, reduced);
+    if (row_rank > 0) repeat_positions();
+    if (outer_rank > 0 && is_row_of(plan, plan.kept[outer_rank - 1]))
+      kept = plan.kept[--outer_rank];
+    unit = kept.size * fold;
+    columns = unit * repeat;
     outer = plan.cells / kept.size;
+    is_gathered = repeat > 1 && !is_packed(plan, repeated, unit);
   }
 
   static bool is_packed(const MvnGradPlan& plan, const MvnGradAxis& a, int64_t step) {
@@ -53,9 +62,65 @@ struct GradColumns {
   /// Where column c stands, from the row's beginning.
   GradOffsets at(int64_t c) const {
     GradOffsets offsets;
-    offsets.add(kept, c / fold);
+    offsets.add(repeated, c / unit);
+    offsets.add(kept, c % unit / fold);
     offsets.add(folded, c % fold);
     return offsets;
+  }
+
+  /// Calls fn(c, i, f) for columns [first, first + n): c counts from 0, i along the kept dimension
+  /// and f along the folded one.
+  template <class Fn>
+  void for_columns(int64_t first, int64_t n, const Fn& fn) const {
+    int64_t i = first % unit / fold, f = first % fold;
+    for (int64_t c = 0; c < n; ++c) {
+      fn(c, i, f);
+      if (++f < fold) continue;
+      f = 0;
+      if (++i == kept.size) i = 0;
+    }
+  }
+
+ private:
+  /// Whether a kept dimension runs along rows: packed, and no longer than from one position to the
+  /// next where several of these are in one. Elements that overlap may make it so.
+  bool is_row_of(const MvnGradPlan& plan, const MvnGradAxis& a) const {
+    return is_packed(plan, a, fold) && (repeat == 1 || a.size * fold <= repeated.x);
+  }
+
+  /// Puts positions of the inner dimension side by side, as many as divide it. A block has all.
+  void repeat_positions() {
+    using namespace tuning::mvn_grad;
+    static_assert(kMostRepeated <= kGradColumns);
+    MvnGradAxis& inner = reduced[row_rank - 1];
+    const int64_t step = inner.x;
+    if (step < 2 || step >= kNearPositions || step < fold) return;
+    int64_t n = std::min(kMostRepeated / step, rows / kFewestRepeatedRows);
+    while (n > 1 && inner.size % n != 0) --n;
+    if (n < 2 || n * step < kLeastRepeated) return;
+    repeat = n;
+    rows /= n;
+    repeated = inner;
+    repeated.size = n;
+    inner.size /= n;
+    for (int64_t* along : {&inner.x, &inner.grad, &inner.dx}) *along *= n;
+  }
+};
+
+/// Where the columns of a gathered row stand in each tensor, from the row's beginning; of a tensor
+/// that is absent all at the same place.
+struct GatheredColumns {
+  static constexpr int64_t kMost = tuning::mvn_grad::kMostRepeated;
+  int64_t x[kMost] = {}, grad[kMost] = {}, dx[kMost] = {};
+
+  GatheredColumns(const GradColumns& layout, bool has_x) {
+    if (!layout.is_gathered) return;
+    for (int64_t c = 0; c < layout.columns; ++c) {
+      const GradOffsets at = layout.at(c);
+      if (has_x) x[c] = at.x;
+      grad[c] = at.grad;
+      dx[c] = at.dx;
+    }
   }
 };
 

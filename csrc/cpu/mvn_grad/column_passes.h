@@ -41,16 +41,14 @@ template <int64_t kCount, class A>
                                      const GradOffsets& origin, const CellState<A>* states,
                                      ColumnConstants<kCount, A>& to) {
   const CellState<A>* const own = states + span.outer * layout.kept.size;
-  int64_t cell = span.first / layout.fold, f = span.first % layout.fold;
-  for (int64_t c = 0; c < span.n; ++c) {
-    const CellState<A>& state = own[cell];
+  layout.for_columns(span.first, span.n, [&](int64_t c, int64_t i, int64_t) {
+    const CellState<A>& state = own[i];
     to.pivot[c] = state.normal.pivot;
     to.delta[c] = state.normal.delta;
     to.factor[c] = state.normal.factor;
     to.shift[c] = -state.mean_w;
     to.slope[c] = -state.mean_wz;
-    if (++f == layout.fold) f = 0, ++cell;
-  }
+  });
   read_scales(plan, o, layout, origin, span.first, span.n, to.scale);
   std::fill_n(to.bias, span.n, A(0));
   if (plan.has_bias)

@@ -23,11 +23,9 @@ void read_columns(const void* tensor, Dtype dtype, const GradColumns& layout,
   const int64_t of_cell = layout.kept.*stride, of_column = layout.folded.*stride;
   visit(dtype, FloatTypes{}, [&]<class T>() {
     const T* const from = static_cast<const T*>(tensor) + origin;
-    int64_t cell = first / layout.fold, f = first % layout.fold;
-    for (int64_t c = 0; c < n; ++c) {
-      to[c] = A(load_as_acc(from[cell * of_cell + f * of_column]));
-      if (++f == layout.fold) f = 0, ++cell;
-    }
+    layout.for_columns(first, n, [&](int64_t c, int64_t i, int64_t f) {
+      to[c] = A(load_as_acc(from[i * of_cell + f * of_column]));
+    });
   });
 }
 
@@ -70,7 +68,7 @@ class ColumnSums {
     int64_t places = 1, at[kPlaces];
     while (places < kPlaces && places * 16 <= layout_.rows) places *= 2;
     for (int64_t k = 0; k < places; ++k)
-      at[k] = GradWalk(plan_.reduced, layout_.row_rank, k * (layout_.rows / places)).offsets().x +
+      at[k] = GradWalk(layout_.reduced, layout_.row_rank, k * (layout_.rows / places)).offsets().x +
               k % layout_.fold;
     for (int64_t cell = 0; cell < plan_.cells; ++cell) {
       const int64_t own = offsets(cell).x;
@@ -83,10 +81,11 @@ class ColumnSums {
     }
   }
 
-  /// Adds up sum k of the parts of all columns, those of products only where they have not been
-  /// joined to a cell's.
+  /// Adds up sum k of `count` parts of all columns, those of products only where they have not been
+  /// joined to a cell's. A column that is there several times has as many parts.
   void add_parts(const double* parts, int64_t count, int k) {
-    const int64_t columns = layout_.columns;
+    const int64_t columns = layout_.unit;
+    count *= layout_.repeat;
     std::unique_ptr<double[]>& sums = sums_[k];
     if (!sums) sums.reset(new double[size_t(layout_.outer * columns)]);
     if (count == 1) {
@@ -151,7 +150,7 @@ class ColumnSums {
     for_outer([&](int64_t outer, const GradOffsets& origin) {
       for (int k = 0; k < 2; ++k) {
         if (!totals.is_wanted(k)) continue;
-        const double* sum = sums_[(k == 0) != are_sums ? 3 : 2].get() + outer * layout_.columns;
+        const double* sum = sums_[(k == 0) != are_sums ? 3 : 2].get() + outer * layout_.unit;
         const A* scale = scales_.get();
         for (int64_t i = 0; i < layout_.kept.size; ++i) {
           int64_t at = origin.totals[k] + i * layout_.kept.totals[k];
@@ -170,13 +169,13 @@ class ColumnSums {
   /// with the scales of its columns.
   template <class Fn>
   void for_outer(const Fn& fn) {
-    if (!scales_) scales_.reset(new A[size_t(layout_.columns)]);
+    if (!scales_) scales_.reset(new A[size_t(layout_.unit)]);
     GradWalk walk(plan_.kept, layout_.outer_rank, 0);
     int64_t filled = -1;  // with the scales from there on
     for (int64_t outer = 0; outer < layout_.outer; ++outer, walk.advance()) {
       const GradOffsets origin = walk.offsets();
       if (origin.scale != filled)
-        read_scales(plan_, operands_, layout_, origin, 0, layout_.columns, scales_.get());
+        read_scales(plan_, operands_, layout_, origin, 0, layout_.unit, scales_.get());
       filled = origin.scale;
       fn(outer, origin);
     }

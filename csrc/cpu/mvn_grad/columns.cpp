@@ -56,7 +56,8 @@ class ColumnCells {
     const Activation& f = plan_.activation;
     const bool has_place = std::is_same_v<T, Acc<T>> && plan_.wants_dx && plan_.has_own_sums() &&
                            (kIsWide || layout_.columns % kTileColumns == 0);
-    if (!has_place || !reads_input(f.kind) || Gate<float>::suits(f)) return false;
+    if (!has_place || layout_.is_gathered) return false;
+    if (!reads_input(f.kind) || Gate<float>::suits(f)) return false;
     return plan_.cells * plan_.cell_size <= tuning::mvn_grad::kMostKeptColumns || kIsWide ||
            !SwishPass::suits(f);
   }
@@ -133,7 +134,8 @@ class ColumnCells {
 bool are_grad_columns_apart(const MvnGradPlan& plan) {
   if (plan.reduced_rank == 0 || plan.is_empty()) return false;
   const GradColumns layout(plan);
-  if (layout.fold == 1 && plan.reduced[plan.reduced_rank - 1].x < 8) return false;
+  const bool is_single = layout.fold == 1 && layout.repeat == 1;
+  if (is_single && plan.reduced[plan.reduced_rank - 1].x < 8) return false;
   for (int d = 0; d < layout.row_rank; ++d) {
     const MvnGradAxis& a = plan.reduced[d];
     if (a.scale || a.bias || a.totals[0] || a.totals[1]) return false;

@@ -79,8 +79,9 @@ constexpr Predicate<MvnGradPlan> kSumsOfCells{"sums are of elements that share s
 constexpr Path<MvnGradPlan> kPaths[] = {
     {"mvn_grad/columns",
      {kGroups,
-      {"elements of a group stand 8 or more apart, or packed pieces, which share scale and bias: "
-       "of at most 128, or, with these varying along them, 8 or more of at most 4096",
+      {"elements of a group stand 8 or more apart; or 2 to 7, cut evenly into 16 or more rows that "
+       "span at least 16; or packed pieces, which share scale and bias: of at most 128, or, with "
+       "these varying along them, 8 or more of at most 4096",
        has_columns},
       {"groups do not consist of at most 256 packed planes with one scale and bias each",
        are_planes_many}},

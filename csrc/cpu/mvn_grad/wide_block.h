@@ -17,6 +17,7 @@ class WideBlock {
       : plan_(plan),
         operands_(o),
         layout_(layout),
+        places_(layout, plan.reads_x()),
         x_(plan.reads_x() ? static_cast<const double*>(o.inputs[0]) : nullptr),
         grad_(static_cast<const double*>(o.inputs[1])),
         dx_(plan.wants_dx ? static_cast<double*>(o.outputs[0]) : nullptr),
@@ -39,16 +40,17 @@ class WideBlock {
 
   /// Rows [first, first + n) of all.
   void run(int64_t first, int64_t n, const ColumnWork& work) {
-    const MvnGradAxis& inner = plan_.reduced[layout_.row_rank - 1];
-    for_axis_pieces(plan_.reduced, layout_.row_rank, origin_, first, n,
+    const MvnGradAxis& inner = layout_.reduced[layout_.row_rank - 1];
+    for_axis_pieces(layout_.reduced, layout_.row_rank, origin_, first, n,
                     [&](const GradOffsets& o, int64_t, int64_t length) {
                       for (int64_t i = 0; i < length; ++i) {
                         const double* const x = x_ ? x_ + o.x + i * inner.x : zeros_;
                         const double* const grad = grad_ + o.grad + i * inner.grad;
-                        if (work.moments)
-                          add_deviations(x, work.products ? grad : nullptr);
+                        double* const dx = dx_ ? dx_ + o.dx + i * inner.dx : nullptr;
+                        if (layout_.is_gathered)
+                          take_gathered(x, grad, dx, work);
                         else
-                          finish(x, grad, dx_ ? dx_ + o.dx + i * inner.dx : nullptr, work);
+                          take_row(x, grad, dx, work);
                       }
                     });
   }
@@ -61,6 +63,23 @@ class WideBlock {
 
  private:
   using Row = double[kGradColumns];
+
+  void take_row(const double* x, const double* grad, double* dx, const ColumnWork& work) {
+    if (work.moments)
+      add_deviations(x, work.products ? grad : nullptr);
+    else
+      finish(x, grad, dx, work);
+  }
+
+  void take_gathered(const double* x, const double* grad, double* dx, const ColumnWork& work) {
+    for (int64_t c = 0; c < span_.n; ++c) {
+      gathered_[0][c] = x[places_.x[c]];
+      gathered_[1][c] = grad[places_.grad[c]];
+    }
+    take_row(gathered_[0], gathered_[1], gathered_[2], work);
+    if (!work.writes) return;
+    for (int64_t c = 0; c < span_.n; ++c) dx[places_.dx[c]] = gathered_[2][c];
+  }
 
   /// Calls fn.operator()<V>(c) for columns c, where V is a vector of them or, at the end, one.
   template <class Fn>
@@ -114,13 +133,14 @@ class WideBlock {
   const MvnGradPlan& plan_;
   const Operands& operands_;
   const GradColumns& layout_;
+  const GatheredColumns places_;
   const double *x_, *grad_;
   double* dx_;
   bool is_passing_, has_product_;
   ColumnSpan span_;
   GradOffsets origin_;
   ColumnConstants<kGradColumns, double> columns_;
-  alignas(64) Row sums_[4], z_, h_;
+  alignas(64) Row sums_[4], z_, h_, gathered_[3];
 };
 
 }  // namespace
