@@ -84,12 +84,14 @@ def test_a_fork_where_no_memory_is_left() -> None:
         "resource.setrlimit(resource.RLIMIT_AS, (now + 2**22, -1))\n"
         "held = [None] * 100000\n"
         "size, n = 2**16, 0\n"
-        "while size > 2**14:\n"  # the interpreter itself needs a little to fork
+        "spare = bytearray(2**12)\n"  # the interpreter itself needs a little to fork
+        "while size > 2**14:\n"
         "    try:\n"
         "        held[n] = bytearray(size)\n"
         "        n += 1\n"
         "    except MemoryError:\n"
         "        size //= 2\n"
+        "del spare\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    del held\n"
