@@ -63,6 +63,7 @@ template <class T>
                                       int64_t columns, T* packed) {
   for (int64_t r = 0; r < n; ++r, packed += kTileColumns) {
     const T* const row = from[r];
+#pragma GCC unroll 4
     for (int64_t c = 0; c < columns; ++c) packed[c] = row[places[c]];
   }
 }
@@ -72,6 +73,7 @@ template <class T>
                                        int64_t columns, TileRows<T> to) {
   for (int64_t r = 0; r < n; ++r, packed += kTileColumns) {
     T* const row = to[r];
+#pragma GCC unroll 4
     for (int64_t c = 0; c < columns; ++c) row[places[c]] = packed[c];
   }
 }
@@ -88,7 +90,10 @@ class ColumnBlock : public ColumnPasses {
         grad_(static_cast<const T*>(o.inputs[1])),
         dx_(plan.wants_dx ? static_cast<T*>(o.outputs[0]) : nullptr),
         is_streamed_(kTileColumns * int64_t(sizeof(T)) % 64 == 0 &&
-                     is_norm_streamed(plan.compulsory_bytes() / 2)) {}
+                     is_norm_streamed(plan.compulsory_bytes() / 2)) {
+    if (!layout.is_gathered) return;
+    for (Buffer* tile : {&wide_x_, &wide_grad_}) std::fill_n(*tile, std::size(*tile), 0.0f);
+  }
 
   /// Turns to other columns; `states` are those of all cells.
   void begin(const ColumnSpan& span, const CellState<float>* states) {
@@ -114,6 +119,7 @@ class ColumnBlock : public ColumnPasses {
   }
 
  private:
+  static constexpr bool kIsFloat = std::is_same_v<T, float>;
   static constexpr bool kIsWidened = kIsKeptSmall && sizeof(T) < sizeof(float);
   static constexpr T zeros_[kBlockColumns] = {};
 
@@ -181,16 +187,39 @@ class ColumnBlock : public ColumnPasses {
              work);
     are_lines_ = are_lines;
     if (!work.writes) return;
-    if (!layout_.is_gathered) return narrow_columns(wide_dx_, part.n, span_.n, part.dx.tile(c));
-    narrow_columns(wide_dx_, part.n, span_.n, packed_tile<T>());
-    scatter_columns(packed_, places_.dx + c, part.n, std::min(span_.n, kTileColumns), part.dx);
+    if (layout_.is_gathered)
+      scatter_tile(part.dx, places_.dx + c, part.n);
+    else
+      narrow_columns(wide_dx_, part.n, span_.n, part.dx.tile(c));
   }
 
   /// Columns from c on as floats, zeros behind them.
   void read_tile(TileRows<const T> from, const int64_t* places, int64_t n, int64_t c, float* to) {
-    if (!layout_.is_gathered) return widen_columns(from.tile(c), n, span_.n, to);
-    gather_columns(from, places, n, std::min(span_.n, kTileColumns), packed_);
-    widen_columns(packed_tile<const T>(), n, span_.n, to);
+    if (layout_.is_gathered)
+      gather_tile(from, places, n, to);
+    else
+      widen_columns(from.tile(c), n, span_.n, to);
+  }
+
+  /// The same of columns that stand at these places. Behind those of floats zeros stand already.
+  void gather_tile(TileRows<const T> from, const int64_t* places, int64_t n, float* to) {
+    const int64_t columns = std::min(span_.n, kTileColumns);
+    if constexpr (kIsFloat) {
+      gather_columns(from, places, n, columns, to);
+    } else {
+      gather_columns(from, places, n, columns, packed_);
+      widen_columns(packed_tile<const T>(), n, span_.n, to);
+    }
+  }
+
+  void scatter_tile(TileRows<T> to, const int64_t* places, int64_t n) {
+    const int64_t columns = std::min(span_.n, kTileColumns);
+    if constexpr (kIsFloat) {
+      scatter_columns(wide_dx_, places, n, columns, to);
+    } else {
+      narrow_columns(wide_dx_, n, span_.n, packed_tile<T>());
+      scatter_columns(packed_, places, n, columns, to);
+    }
   }
 
   template <class E>
@@ -208,7 +237,7 @@ class ColumnBlock : public ColumnPasses {
   GradOffsets origin_;
   StripRows rows_;
   alignas(64) Buffer wide_x_, wide_grad_, wide_dx_;
-  alignas(64) T packed_[kStripRows * kTileColumns];
+  alignas(64) T packed_[kIsFloat ? 1 : kStripRows * kTileColumns];
 };
 
 }  // namespace

@@ -104,6 +104,7 @@ struct GradColumns {
     repeated.size = n;
     inner.size /= n;
     for (int64_t* along : {&inner.x, &inner.grad, &inner.dx}) *along *= n;
+    if (inner.size == 1 && row_rank > 1) --row_rank;
   }
 };
 
