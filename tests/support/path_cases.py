@@ -294,6 +294,8 @@ CASES = [
     }),
     Case("mvn/rows", mvn((9, 2, 16), (1, 2), affine=(1, 2, 1)), {
         "a group is packed, or in pieces": mvn((9, 2, 15), (1, 2), affine=(1, 2, 1)),
+        "a group is packed, or in pieces that are, of 16 or more elements: near each other, few":
+            mvn((9, 5, 3), (1, 2), affine=(1, 1, 3)),
         "elements are floats of at most 32 bits": mvn((9, 17), 1, dtype="float64"),
     }),
     Case("mvn/columns", mvn((5, 8), 0, dtype="float64"), {

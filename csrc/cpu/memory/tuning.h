@@ -70,6 +70,9 @@ constexpr int64_t kLeastStep = 8;       // elements between columns: nearer ones
 constexpr int64_t kMostColumns = 4096, kFewColumns = 1024, kFewestWideBlocks = 16;
 constexpr int64_t kFarColumns = 16;   // of groups that are read one after the other
 constexpr int64_t kEvenBytes = 2048;  // of a row made of several
+/// Elements of a row of scale and bias that come again along a group: the first-level cache has
+/// room for it beside x and y. The group is so many times as long.
+constexpr int64_t kMostPeriod = 2048, kLeastPeriods = 8;
 constexpr int64_t kMostWidened = 1024, kWidenedRows = 8;  // elements, rows: the first cache's half
 }  // namespace mvn
 

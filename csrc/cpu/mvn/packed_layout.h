@@ -3,6 +3,7 @@
 
 #include "cpu/isa/processor.h"
 #include "cpu/memory/tuning.h"
+#include "cpu/mvn/repeated_parameters.h"
 #include "cpu/mvn/shared_parameters.h"
 #include "cpu/mvn/widened_rows.h"
 #include "cpu/threads/parallel.h"
@@ -25,7 +26,8 @@ struct PackedLayout {
   const T* const x;
   T* const y;
   const Parameter<T> scale, bias;
-  const bool is_large;  // x is read ahead, and y written past the caches unless it is x
+  const int64_t period;  // of scale and bias that are repeated along a group, or 0
+  const bool is_large;   // x is read ahead, and y written past the caches unless it is x
   const bool is_streamed;
   const SharedRow<T> shared_scale, shared_bias;
   const bool is_converted;  // scale or bias, for every batch
@@ -40,6 +42,7 @@ struct PackedLayout {
         y(static_cast<T*>(o.outputs[0])),
         scale(o.inputs[1], of.scale_dtype, &kOne),
         bias(o.inputs[2], of.bias_dtype, &kZero),
+        period(period_of<T>(of)),
         is_large(are_rows_large()),
         is_streamed(is_large && x != y),
         shared_scale(scale, of, &MvnAxis::scale, head()),
@@ -91,7 +94,7 @@ struct PackedLayout {
   /// Whether x is read ahead, and y written past the caches. Where it is x it is not, as lines that
   /// were just read cost least where they are.
   bool are_rows_large() const {
-    const int64_t piece = inner.size * int64_t(sizeof(T));
+    const int64_t piece = (period ? plan.group_size : inner.size) * int64_t(sizeof(T));
     const bool has_whole_lines = piece % 64 == 0 && bytes_to_line(y) == 0,
                is_run = may_be_lean() && plan.kept[0].y == plan.group_size;
     return (piece >= 2048 || has_whole_lines || is_run) &&

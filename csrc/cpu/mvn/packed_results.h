@@ -1,6 +1,8 @@
 // The second pass over packed rows: their results, by a formula of each.
 #pragma once
 
+#include <utility>
+
 #include "cpu/mvn/packed_layout.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -11,6 +13,7 @@ template <class T>
 struct PackedBuffers {
   alignas(64) float scale[kStretch], bias[kStretch];
   typename SharedRow<T>::Part shared_scale, shared_bias;
+  int64_t repeated_scale = -1, repeated_bias = -1;  // where what those hold begins
   Offsets at[kMostRows];
 
   explicit PackedBuffers(const PackedLayout<T>& rows)
@@ -19,6 +22,19 @@ struct PackedBuffers {
     if (rows.plan.has_bias || !rows.has_bias_row() || !rows.inner.scale) return;
     std::fill_n(bias, std::min(n, kStretch), -0.0f);  // to which a product is added unchanged
     if (n <= kStretch) shared_bias.row = bias;
+  }
+
+  /// Makes rows of scale and bias that are repeated along a group: a period and less than a line.
+  void repeat(const PackedLayout<T>& rows, const Offsets& group) {
+    const int64_t once = rows.inner.size, n = rows.period + 64 / int64_t(sizeof(T));
+    static_assert(kMostPeriod + 64 <= kStretch);
+    if (std::exchange(repeated_scale, group.scale) != group.scale)
+      repeat_row(rows.scale, group.scale, rows.inner.scale, once, n, scale);
+    if (std::exchange(repeated_bias, group.bias) == group.bias) return;
+    if (rows.plan.has_bias)
+      repeat_row(rows.bias, group.bias, rows.inner.bias, once, n, bias);
+    else
+      std::fill_n(bias, n, -0.0f);
   }
 };
 
@@ -50,6 +66,7 @@ class PackedResults {
   /// Elements [first, first + n) of a group; what stands `ahead` of them in x is read ahead.
   void normalize(const Offsets& group, const Coefficients<kMostRows>& c, int64_t i, int64_t first,
                  int64_t n, int64_t ahead, PackedBuffers<T>& buffers) const {
+    if (p_.period) return normalize_repeated(group, formula_of(c, i), first, n, ahead, buffers);
     if (p_.plan.reduced_rank == 1) {
       Offsets at = group;
       at.add(p_.inner, first);
@@ -85,6 +102,25 @@ class PackedResults {
       return std::min(position, p_.plan.group_size);
     const int64_t rest = bytes_to_line(p_.y + group.y + position) / int64_t(sizeof(T));
     return std::min(position + rest, p_.plan.group_size);
+  }
+
+  /// Where scale and bias are repeated: period by period from a line of y on.
+  void normalize_repeated(const Offsets& group, const GroupFormula& formula, int64_t first,
+                          int64_t n, int64_t ahead, PackedBuffers<T>& buffers) const {
+    buffers.repeat(p_, group);
+    const T* const x = p_.x + group.x;
+    T* const y = p_.y + group.y;
+    const int64_t lead = p_.is_streamed ? to_line(y) : 0;
+    for (const int64_t end = first + n; first < end;) {
+      const int64_t since = first - lead, position = since < 0 ? first : lead + since % p_.period,
+                    rest = since < 0 ? -since : lead + p_.period - position,
+                    length = std::min(rest, end - first);
+      RowBatch<T, kMostRows> rows(1, length, p_.is_streamed, buffers.scale + position,
+                                  p_.has_bias_row() ? buffers.bias + position : nullptr);
+      rows.row[0] = {y + first, x + first, ahead ? x + first + ahead : nullptr, formula};
+      apply_batch(p_.plan.activation, rows);
+      first += length;
+    }
   }
 
   /// `position` is where the piece stands in a shared row.
