@@ -1,5 +1,5 @@
-"""Packed groups along which a scale and a bias come again: of channels that are stored last and
-make up one group."""
+"""Packed groups along which a scale and a bias come again, as those of channels that are stored
+last and make up one group, or that are the same over each of several short pieces."""
 
 from __future__ import annotations
 
@@ -27,31 +27,41 @@ ACTIVATIONS: tuple[Any, ...] = (
     None, "relu", "swish", "gelu", ("linear", {"alpha": -1.5, "beta": 1}),
     ("leaky_relu", {"alpha": -0.5}), "tanh",
 )  # fmt: skip
-# What of the parameters is there, and of how many elements: {N, positions, channels}.
+LENGTHS = (2, 3, 7, 8, 13, 16, 31, 64, 65)  # of pieces, the last of which are taken one by one
+# What of the parameters is there, and whose: of all, of each group, or of no channel.
 PARAMETERS: dict[str, Any] = {
-    "both": (lambda n, c: (1, 1, c), lambda n, c: (1, 1, c)),
-    "scale": (lambda n, c: (1, 1, c), None),
-    "bias": (None, lambda n, c: (1, 1, c)),
-    "a scale of all": (lambda n, c: (1, 1, 1), lambda n, c: (1, 1, c)),
-    "a bias of all": (lambda n, c: (1, 1, c), lambda n, c: (1, 1, 1)),
-    "own": (lambda n, c: (n, 1, c), lambda n, c: (n, 1, c)),
-    "own bias": (lambda n, c: (1, 1, c), lambda n, c: (n, 1, c)),
-    "own scale": (lambda n, c: (n, 1, c), None),
+    "both": ("all", "all"),
+    "scale": ("all", None),
+    "bias": (None, "all"),
+    "a scale of all": ("one", "all"),
+    "a bias of all": ("all", "one"),
+    "own": ("own", "own"),
+    "own bias": ("all", "own"),
+    "own scale": ("own", None),
 }
 
 
 def arrays(
-    n: int, positions: int, channels: int, parts: str, dtype: str, of: str | None = None
+    n: int,
+    positions: int,
+    channels: int,
+    parts: str,
+    dtype: str,
+    of: str | None = None,
+    first: bool = False,
 ) -> dict[str, Any]:
-    """Groups near 0, far from it, and of small numbers; parameters of type `of`."""
+    """Groups near 0, far from it, and of small numbers; parameters of type `of`. The channels are
+    the last dimension, or the one in the middle."""
     rng = np.random.default_rng([n, positions, channels])
-    x = rng.standard_normal((n, positions, channels))
+    x = rng.standard_normal((n, channels, positions) if first else (n, positions, channels))
     x[1::3] += 40
     x[2::3] *= 2.0**-9
     given: dict[str, Any] = {"x": x.astype(dtype_of(dtype))}
-    for name, shape in zip(("scale", "bias"), PARAMETERS[parts], strict=True):
-        value = shape and rng.standard_normal(shape(n, channels)).astype(dtype_of(of or dtype))
-        given[name] = value
+    for name, whose in zip(("scale", "bias"), PARAMETERS[parts], strict=True):
+        count = 1 if whose == "one" else channels
+        shape = (n if whose == "own" else 1, *((count, 1) if first else (1, count)))
+        value = rng.standard_normal(shape).astype(dtype_of(of or dtype))
+        given[name] = value if whose else None
     return given
 
 
@@ -71,6 +81,17 @@ def test_every_count_of_channels(parts: str, dtype: str) -> None:
     for channels, positions in itertools.product(CHANNELS, (2, 7, 64, 333)):
         given = arrays(4, positions, channels, parts, dtype)
         assert takes(given) or channels * positions < 16
+        check(OP, **given, axes=(1, 2), activation=next(rotation), layouts=("contiguous",))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("parts", PARAMETERS)
+def test_every_length_of_pieces(parts: str, dtype: str) -> None:
+    rotation = itertools.cycle(ACTIVATIONS)
+    for length, channels in itertools.product(LENGTHS, (2, 7, 64, 333)):
+        given = arrays(4, length, channels, parts, dtype, first=True)
+        assert takes(given) or channels * length < 16
         check(OP, **given, axes=(1, 2), activation=next(rotation), layouts=("contiguous",))
 
 
@@ -96,7 +117,8 @@ def test_groups_that_take_no_part() -> None:
     own = np.ones((1, 9, 5), "f4")
     assert takes({"x": x, "scale": one, "bias": one})
     assert takes({"x": x, "scale": own, "bias": own})  # one row as long as the group
-    assert not takes({"x": x, "scale": one, "bias": np.ones((1, 9, 1), "f4")})
+    assert takes({"x": x, "scale": own[..., :1], "bias": own[..., :1]})
+    assert not takes({"x": x, "scale": one, "bias": own[..., :1]})
     assert not takes({"x": np.ones((2, 9, 6), "f4")[..., :5], "scale": one, "bias": one})
     assert not takes({"x": x[:, :3], "scale": one, "bias": one})  # of 15 elements
     assert not takes({"x": x.astype("f8"), "scale": one.astype("f8"), "bias": one.astype("f8")})
@@ -122,10 +144,13 @@ print("done")
 
 
 def same_among_others() -> None:
-    for dtype, channels, parts in itertools.product(
-        NARROW, (3, 12, 16, 50, 1025), ("both", "own", "scale")
-    ):
-        given = arrays(9, 43 if channels < 1000 else 5, channels, parts, dtype)
+    for dtype, (channels, positions, first), parts in itertools.product(
+        NARROW,
+        ((3, 43, False), (12, 43, False), (16, 43, False), (50, 43, False), (1025, 5, False),
+         (43, 3, True), (300, 13, True), (9, 31, True), (40, 64, True)),
+        ("both", "own", "scale"),
+    ):  # fmt: skip
+        given = arrays(9, positions, channels, parts, dtype, first=first)
         x = given["x"]
         x[3, 1, 2], x[5, 0, 0] = INF, np.nan
         cudml.set_num_threads(1)
@@ -136,13 +161,13 @@ def same_among_others() -> None:
         assert np.flatnonzero(is_nan).tolist() == [3, 5]
         for (offset, gap), threads in itertools.product(((0, 0), (1, 0), (7, 32), (16, 9)), (1, 2)):
             cudml.set_num_threads(threads)
-            case = (dtype, channels, parts, offset, gap, threads)
+            case = (dtype, channels, positions, parts, offset, gap, threads)
             length = x[0].size
             room = np.full(9 * (length + gap) + 128, 7, x.dtype)
             at = (-room.ctypes.data % 64) // x.itemsize + offset
             rows = room[at : at + 9 * (length + gap)].reshape(9, -1)[:, :length]
             y = np.lib.stride_tricks.as_strided(
-                rows, x.shape, (rows.strides[0], channels * x.itemsize, x.itemsize)
+                rows, x.shape, (rows.strides[0], x.shape[2] * x.itemsize, x.itemsize)
             )
             normalized(given, out=y)
             assert (bits(y) == bits(alone)).all(), case
@@ -166,8 +191,9 @@ def test_long_groups_that_threads_share() -> None:
     """One group and several threads: pieces begin anywhere in a row of parameters."""
     before = cudml.get_num_threads()
     try:
-        for dtype, channels in itertools.product(NARROW, (3, 7, 48)):
-            given = arrays(1, 30011, channels, "both", dtype)
+        for dtype, channels, first in itertools.product(NARROW, (3, 7, 48), (False, True)):
+            sizes = (channels, 30011) if first else (30011, channels)
+            given = arrays(1, *sizes, "both", dtype, first=first)
             cudml.set_num_threads(1)
             want = normalized(given, activation="relu")
             check(OP, **given, axes=(1, 2), activation="relu", layouts=("contiguous",), backend=CPU)

@@ -73,6 +73,7 @@ constexpr int64_t kEvenBytes = 2048;  // of a row made of several
 /// Elements of a row of scale and bias that come again along a group: the first-level cache has
 /// room for it beside x and y. The group is so many times as long.
 constexpr int64_t kMostPeriod = 2048, kLeastPeriods = 8;
+constexpr int64_t kMostUniform = 64;  // elements over which they are the same, of such a row
 constexpr int64_t kMostWidened = 1024, kWidenedRows = 8;  // elements, rows: the first cache's half
 }  // namespace mvn
 

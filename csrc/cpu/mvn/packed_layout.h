@@ -26,7 +26,7 @@ struct PackedLayout {
   const T* const x;
   T* const y;
   const Parameter<T> scale, bias;
-  const int64_t period;  // of scale and bias that are repeated along a group, or 0
+  const int64_t period;  // elements that a row of scale and bias is made for, or 0
   const bool is_large;   // x is read ahead, and y written past the caches unless it is x
   const bool is_streamed;
   const SharedRow<T> shared_scale, shared_bias;

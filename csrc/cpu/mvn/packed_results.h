@@ -36,6 +36,19 @@ struct PackedBuffers {
     else
       std::fill_n(bias, n, -0.0f);
   }
+
+  /// The same of those that pieces share, for elements [first, first + n) of a group.
+  void spread(const PackedLayout<T>& rows, const Offsets& group, int64_t first, int64_t n) {
+    const int64_t fold = rows.inner.size, skip = first % fold;
+    const MvnAxis& pieces = rows.plan.reduced[0];
+    Offsets at = group;
+    at.add(pieces, first / fold);
+    spread_row(rows.scale, at.scale, pieces.scale, fold, skip, n, scale);
+    if (rows.plan.has_bias)
+      spread_row(rows.bias, at.bias, pieces.bias, fold, skip, n, bias);
+    else if (std::exchange(repeated_bias, 0) != 0)
+      std::fill_n(bias, kMostPeriod, -0.0f);
+  }
 };
 
 template <class T>
@@ -66,7 +79,7 @@ class PackedResults {
   /// Elements [first, first + n) of a group; what stands `ahead` of them in x is read ahead.
   void normalize(const Offsets& group, const Coefficients<kMostRows>& c, int64_t i, int64_t first,
                  int64_t n, int64_t ahead, PackedBuffers<T>& buffers) const {
-    if (p_.period) return normalize_repeated(group, formula_of(c, i), first, n, ahead, buffers);
+    if (p_.period) return normalize_packed(group, formula_of(c, i), first, n, ahead, buffers);
     if (p_.plan.reduced_rank == 1) {
       Offsets at = group;
       at.add(p_.inner, first);
@@ -104,19 +117,21 @@ class PackedResults {
     return std::min(position + rest, p_.plan.group_size);
   }
 
-  /// Where scale and bias are repeated: period by period from a line of y on.
-  void normalize_repeated(const Offsets& group, const GroupFormula& formula, int64_t first,
-                          int64_t n, int64_t ahead, PackedBuffers<T>& buffers) const {
-    buffers.repeat(p_, group);
+  /// With rows that are made of scale and bias: period by period from a line of y on.
+  void normalize_packed(const Offsets& group, const GroupFormula& formula, int64_t first, int64_t n,
+                        int64_t ahead, PackedBuffers<T>& buffers) const {
+    const bool are_repeated = parameter_pieces(p_.plan) == ParameterPieces::repeated;
+    if (are_repeated) buffers.repeat(p_, group);
     const T* const x = p_.x + group.x;
     T* const y = p_.y + group.y;
     const int64_t lead = p_.is_streamed ? to_line(y) : 0;
     for (const int64_t end = first + n; first < end;) {
       const int64_t since = first - lead, position = since < 0 ? first : lead + since % p_.period,
                     rest = since < 0 ? -since : lead + p_.period - position,
-                    length = std::min(rest, end - first);
-      RowBatch<T, kMostRows> rows(1, length, p_.is_streamed, buffers.scale + position,
-                                  p_.has_bias_row() ? buffers.bias + position : nullptr);
+                    length = std::min(rest, end - first), from = are_repeated ? position : 0;
+      if (!are_repeated) buffers.spread(p_, group, first, length);
+      RowBatch<T, kMostRows> rows(1, length, p_.is_streamed, buffers.scale + from,
+                                  p_.has_bias_row() ? buffers.bias + from : nullptr);
       rows.row[0] = {y + first, x + first, ahead ? x + first + ahead : nullptr, formula};
       apply_batch(p_.plan.activation, rows);
       first += length;

@@ -46,7 +46,7 @@ constexpr Predicate<MvnPlan> kNarrow{"elements are floats of at most 32 bits", a
 constexpr Predicate<MvnPlan> kPacked{
     "a group is packed, or in pieces that are, of 16 or more elements: near each other, few, or of "
     "more than 256, or 1024 of 16 bits, or of any length where they make up 16 or more packed "
-    "elements, and each has the same scale and bias",
+    "elements, and have the same scale and bias, or one of each",
     has_packed_rows};
 
 // Rows of the same length, type and strides take the same sums, whatever stands beside them: no

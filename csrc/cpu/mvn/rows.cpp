@@ -201,7 +201,8 @@ class PackedRows {
 
 bool are_rows_packed(const MvnPlan& plan) {
   if (plan.reduced_rank == 0 || !(plan.use_mean || plan.use_variance)) return false;
-  if (are_parameters_repeated(plan) && plan.group_size >= kShortestPiece) return true;
+  if (parameter_pieces(plan) != ParameterPieces::none && plan.group_size >= kShortestPiece)
+    return true;
   const MvnAxis& inner = plan.reduced[plan.reduced_rank - 1];
   return inner.x == 1 && inner.y == 1 && inner.size >= kShortestPiece && !Layout::is_folded(plan);
 }

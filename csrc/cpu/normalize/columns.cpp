@@ -3,6 +3,7 @@
 #include "cpu/normalize/columns.h"
 
 #include "cpu/isa/processor.h"
+#include "cpu/memory/spread.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/normalize/formulas.h"
 #include "cpu/normalize/given.h"
@@ -24,9 +25,25 @@ bool is_shared(const Axis& rows) {
          rows.stride[NormalizePlan::kScale] == 0 && rows.stride[NormalizePlan::kBias] == 0;
 }
 
+/// Elements of short packed pieces, one behind the other, which share everything: a row consists of
+/// them. 1 where there are none.
+int64_t fold_of(const NormalizePlan& plan) {
+  if (plan.rank < 2) return 1;
+  const Axis &piece = plan.axis[plan.rank - 1], &pieces = plan.axis[plan.rank - 2];
+  const auto is_packed = [&](NormalizePlan::Tensor t) {
+    return piece.stride[t] == 1 && pieces.stride[t] == piece.size;
+  };
+  const bool are_short = piece.size < kShortestRow && is_shared(piece);
+  return are_short && is_packed(NormalizePlan::kX) && is_packed(NormalizePlan::kY) ? piece.size : 1;
+}
+
+/// Dimensions up to the one that statistics differ along.
+int rank_of(const NormalizePlan& plan) { return plan.rank - (fold_of(plan) > 1); }
+
 /// The axis of rows beside each other that share everything: of size 1 if there is none.
 Axis rows_of(const NormalizePlan& plan) {
-  return plan.rank > 1 && is_shared(plan.axis[plan.rank - 2]) ? plan.axis[plan.rank - 2] : Axis{};
+  const int rank = rank_of(plan);
+  return rank > 1 && is_shared(plan.axis[rank - 2]) ? plan.axis[rank - 2] : Axis{};
 }
 
 bool follow_each_other(const Axis& rows, int64_t width) {
@@ -47,12 +64,13 @@ class Columns {
         scale_(o.inputs[3], plan.scale_dtype, &kOne),
         bias_(o.inputs[4], plan.bias_dtype, &kZero),
         given_(plan, o),
-        inner_(plan.axis[plan.rank - 1]),
+        inner_(plan.axis[rank_of(plan) - 1]),
         rows_(rows_of(plan)),
-        outer_rank_(plan.rank - (rows_.size > 1 ? 2 : 1)),
-        period_(inner_.size),
-        width_(inner_.size),
-        end_(rows_.size * inner_.size),
+        outer_rank_(rank_of(plan) - (rows_.size > 1 ? 2 : 1)),
+        fold_(fold_of(plan)),
+        period_(inner_.size * fold_),
+        width_(period_),
+        end_(rows_.size * period_),
         has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64) {
     do_follow_ = follow_each_other(rows_, period_);
     is_joined_ = do_follow_ && period_ <= most_joined(plan);
@@ -156,27 +174,32 @@ class Columns {
   }
 
   /// Columns from `column` on, as many as there is room for, unless they are there already.
-  void fill(NormalizeOffsets at, int64_t column, Buffers& b) const {
-    at.add(inner_, column);
+  void fill(const NormalizeOffsets& row, int64_t column, Buffers& b) const {
+    NormalizeOffsets at = row;
+    at.add(inner_, column / fold_);
     const int64_t n = std::min(is_joined_ ? period_ : kColumnsAtOnce + kLine, period_ - column);
     if (b.are_of(at, n)) return;
     b.at = at;
     b.count = n;
-    fill_part(at, n, phase_, b);
+    fill_part(at, column % fold_, n, phase_, b);
     if (!is_joined_) {
-      at.add(inner_, -column);
-      if (do_follow_ && column + n == period_) fill_part(at, kLine, phase_ + n, b);
+      if (do_follow_ && column + n == period_) fill_part(row, 0, kLine, phase_ + n, b);
       return;
     }
     for (A* const of : {b.pivot, b.delta, b.factor, b.scale, b.bias})
       for (A* row = of + phase_ + n; row < of + phase_ + width_ + kLine; ++row) *row = row[-n];
   }
 
-  /// n columns, in the buffers from element i on.
-  void fill_part(const NormalizeOffsets& at, int64_t n, int64_t i, Buffers& b) const {
-    given_.fill(at, inner_, n, b.pivot + i, b.delta + i, b.factor + i);
-    fill_parameter(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], n, b.scale + i);
-    fill_parameter(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], n, b.bias + i);
+  /// n columns, the first of which is element `skip` of its piece, in the buffers from element i
+  /// on.
+  void fill_part(const NormalizeOffsets& at, int64_t skip, int64_t n, int64_t i, Buffers& b) const {
+    const int64_t pieces = (skip + n - 1) / fold_ + 1;
+    given_.fill(at, inner_, pieces, b.pivot + i, b.delta + i, b.factor + i);
+    fill_parameter(scale_, at[Plan::kScale], inner_.stride[Plan::kScale], pieces, b.scale + i);
+    fill_parameter(bias_, at[Plan::kBias], inner_.stride[Plan::kBias], pieces, b.bias + i);
+    if (fold_ == 1) return;
+    for (A* const of : {b.pivot, b.delta, b.factor, b.scale, b.bias})
+      spread(of + i, fold_, skip, n);
   }
 
   static void fill_parameter(const Parameter<T>& p, int64_t offset, int64_t stride, int64_t n,
@@ -197,6 +220,7 @@ class Columns {
   const Axis& inner_;
   Axis rows_;  // those that share everything, or a few of them as one
   int outer_rank_;
+  int64_t fold_;            // columns beside each other that share everything
   int64_t period_, width_;  // columns after which statistics repeat; of a row
   int64_t end_;             // elements of all rows
   bool has_delta_, do_follow_, is_joined_, is_streamed_;
@@ -208,6 +232,7 @@ class Columns {
 
 bool are_statistics_along(const NormalizePlan& plan) {
   if (plan.rank == 0) return false;
+  if (fold_of(plan) > 1) return true;
   const Axis& inner = plan.axis[plan.rank - 1];
   if (inner.stride[NormalizePlan::kX] != 1 || inner.stride[NormalizePlan::kY] != 1) return false;
   if (!inner.stride[NormalizePlan::kMean] && !inner.stride[NormalizePlan::kVariance]) return false;

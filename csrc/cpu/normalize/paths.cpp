@@ -35,7 +35,8 @@ constexpr Path<NormalizePlan> kPaths[] = {
      rows,
      {18.2, "87 BatchNorm+ReLU, stored, 64x512x7x7, float16 C"}},
     {"normalize/columns",
-     {{"statistics differ along packed rows of 16 or more elements, or that follow each other",
+     {{"statistics differ along packed rows of 16 or more elements, or that follow each other, or "
+       "shorter packed rows follow each other",
        has_columns}},
      columns,
      {68, "87 BatchNorm+ReLU, stored, 64x512x7x7, float16 L"}},
