@@ -9,6 +9,7 @@ from array_support import child_says
 from harness import check
 from mvn_support import rows_of_every_kind
 from pool_support import dtype_of
+from tests.cpu.test_isa import needs, x86
 
 OP = "mean_variance_normalization"
 LENGTHS = (32, 64, 224, 256, 288, 512, 544, 992, 1024, 1056)
@@ -42,3 +43,25 @@ print("done")
 def test_rows_come_out_the_same_among_others(limit: str) -> None:
     """Nothing else is written, either."""
     assert child_says(ALONE, CUDML_STREAM_BYTES=limit, limit=120) == "done"
+
+
+# Rows shorter than any vector that they are turned with, and as long as one or longer.
+TURNED = """
+from mvn_support import same_among_others
+for dtype in ("float16", "bfloat16", "float32"):
+    for length in (10, 12, 13, 15):
+        same_among_others(dtype, length, (8, 19, 40), ((0, 0), (1, 0), (16, 0), (0, 3)), (1, 2))
+print("done")
+"""
+
+
+@x86
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("level", ["", "base"])
+@pytest.mark.parametrize("limit", ["0", "1000000000000"])
+def test_turned_rows_come_out_the_same_among_others(limit: str, level: str) -> None:
+    if level:
+        needs(level)
+    environment = {"CUDML_CPU_ISA": level} if level else {}
+    assert child_says(TURNED, CUDML_STREAM_BYTES=limit, limit=120, **environment) == "done"

@@ -7,6 +7,7 @@
 #include "cpu/mvn/formulas.h"
 #include "cpu/mvn/group_statistics.h"
 #include "cpu/mvn/walk.h"
+#include "cpu/simd/float_squares.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -121,6 +122,11 @@ class ShortRows {
       Affine own;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t first = task * kFloats, count = std::min(kFloats, plan_.groups - first);
+        if constexpr (kFloats <= kMostElements)
+          if (is_packed_ && n_ >= kFloats && count == kFloats) {
+            run_squares(first, own);
+            continue;
+          }
         load(first, count, packed);
         turn_.apart(packed, turned);
         if (!is_shared_) load_affine(Walk(plan_.kept, plan_.kept_rank, first), count, own);
@@ -136,6 +142,20 @@ class ShortRows {
   struct Affine {
     Floats scale[kMostElements] = {}, bias[kMostElements] = {};
   };
+
+  /// kFloats packed rows, each as long at least: turning squares of them takes less.
+  void run_squares(int64_t first, Affine& own) const {
+    Floats turned[kMostElements];
+    turn_in(x_ + first * n_, turned);
+    if (!is_shared_) load_affine(Walk(plan_.kept, plan_.kept_rank, first), kFloats, own);
+    put_statistics(first, kFloats, normalize(turned, is_shared_ ? shared_ : own));
+    if (!is_streamed_) return turn_out(y_ + first * n_, turned);
+    // Lines go past the caches whole.
+    alignas(64) float rows[kFloats * kMostElements];
+    turn_out(rows, turned);
+    std::memcpy(turned, rows, size_t(n_) * sizeof *turned);
+    store_packed(y_ + first * n_, kFloats * n_, turned, true);
+  }
 
   /// Whether neighbours in x and in y are the same elements of a vector's groups.
   static bool are_columns_packed(const MvnPlan& plan) {
@@ -204,6 +224,29 @@ class ShortRows {
     T rows[kFloats * kMostElements];
     store_packed(rows, count * n_, packed, false);
     for_elements(first, count, [&](int64_t i, const Offsets& at) { y_[at.y] = rows[i]; });
+  }
+
+  /// kFloats packed rows to vectors of one element of each.
+  void turn_in(const T* x, Floats* turned) const {
+    for_squares(n_, [&](int64_t i, auto m) {
+      Floats rows[kFloats];
+#pragma GCC unroll 16
+      for (int64_t r = 0; r < kFloats; ++r) rows[r] = load_wide(x + r * n_ + i, m);
+      turn_floats(rows);
+      std::copy_n(rows, kFloats, turned + i);
+    });
+  }
+
+  /// The way back. E is T or float.
+  template <class E>
+  void turn_out(E* y, const Floats* turned) const {
+    for_squares(n_, [&](int64_t i, auto m) {
+      Floats rows[kFloats];
+      std::copy_n(turned + i, kFloats, rows);
+      turn_floats(rows);
+#pragma GCC unroll 16
+      for (int64_t r = 0; r < kFloats; ++r) store_narrow(y + r * n_ + i, rows[r], m);
+    });
   }
 
   void load_packed(const T* x, int64_t size, Floats* packed) const {
