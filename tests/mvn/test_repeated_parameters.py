@@ -73,7 +73,6 @@ def takes(given: dict[str, Any]) -> bool:
     return str(cudml.explain(OP, **given, axes=(1, 2), device="cpu").kernel) == PATH
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("parts", PARAMETERS)
 def test_every_count_of_channels(parts: str, dtype: str) -> None:
@@ -84,7 +83,6 @@ def test_every_count_of_channels(parts: str, dtype: str) -> None:
         check(OP, **given, axes=(1, 2), activation=next(rotation), layouts=("contiguous",))
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("parts", PARAMETERS)
 def test_every_length_of_pieces(parts: str, dtype: str) -> None:
@@ -178,14 +176,12 @@ def same_among_others() -> None:
             assert (room == 7).all(), case
 
 
-@pytest.mark.core
 @pytest.mark.decision("D-TEN-9")
-@pytest.mark.parametrize("limit", ["0", "1000000000000"])
+@pytest.mark.parametrize("limit", [pytest.param("0", marks=pytest.mark.core), "1000000000000"])
 def test_groups_come_out_the_same_among_others(limit: str) -> None:
     assert child_says(ALONE, CUDML_STREAM_BYTES=limit, limit=120) == "done"
 
 
-@pytest.mark.core
 @pytest.mark.decision("D-TEN-9")
 def test_long_groups_that_threads_share() -> None:
     """One group and several threads: pieces begin anywhere in a row of parameters."""
