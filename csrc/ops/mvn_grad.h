@@ -37,6 +37,9 @@ struct MvnGradTensors {
 struct MvnGradAxis {
   int64_t size = 1, x = 0, grad = 0, dx = 0, scale = 0, bias = 0;
   int64_t mean = 0, variance = 0, count = 0, sums[2] = {}, totals[2] = {};
+
+  /// Whether scale, bias or their gradients differ along it.
+  bool has_parameters() const { return scale || bias || totals[0] || totals[1]; }
 };
 
 /// A sum over all dimensions in which its tensor has size 1. Its elements are kept densely, in the

@@ -119,6 +119,24 @@ def test_channels_of_more(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_parameters_along_positions(dtype: str) -> None:
+    """Elements apart from each other that have scales, biases or their gradients of their own."""
+    rotation = itertools.cycle(ACTIVATIONS)
+    for gap, n, rows in itertools.product((1, 2, 3, 8, 10, 16), (2, 3, 4, 13, 40), (16, 17, 48)):
+        wide = arrays_of_gradient((rows, n, gap), (1, n, gap), dtype)
+        given = {name: a[..., :1] for name, a in wide.items()}
+        given["grad"] = np.ascontiguousarray(given["grad"])
+        for absent in (None, "scale", "bias"):
+            some = {name: a for name, a in given.items() if name != absent}
+            how: dict[str, Any] = {"axes": (0, 1), "activation": next(rotation)}
+            check(OP, layouts=FLAT, backend=CPU, out=False, **some, **how)
+        alone = {**given, "scale": given["scale"][:, :1]}
+        check(OP, layouts=FLAT, backend=CPU, out=False, axes=(0, 1), **alone)
+
+
+@pytest.mark.core
 @pytest.mark.decision("D-GRAD-1", "D-TEN-9")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_positions_that_overlap(dtype: str) -> None:

@@ -53,8 +53,8 @@ struct GradColumns {
     if (plan.reduced_rank < 2) return false;
     const MvnGradAxis& inner = plan.reduced[plan.reduced_rank - 1];
     if (!is_packed(plan, inner, 1)) return false;
-    const bool varies = inner.scale || inner.bias || inner.totals[0] || inner.totals[1];
-    if (varies && inner.size <= kMostShared && plan.cell_size / inner.size >= kFewestPieces)
+    if (inner.has_parameters() && inner.size <= kMostShared &&
+        plan.cell_size / inner.size >= kFewestPieces)
       return true;
     return inner.size <= kMostFold && plan.reduced[plan.reduced_rank - 2].x != inner.size;
   }
@@ -89,12 +89,13 @@ struct GradColumns {
   }
 
   /// Puts positions of the inner dimension side by side, as many as divide it. A block has all.
+  /// They share what a cell has.
   void repeat_positions() {
     using namespace tuning::mvn_grad;
     static_assert(kMostRepeated <= kGradColumns);
     MvnGradAxis& inner = reduced[row_rank - 1];
     const int64_t step = inner.x;
-    if (step < 2 || step >= kNearPositions || step < fold) return;
+    if (step < 2 || step >= kNearPositions || step < fold || inner.has_parameters()) return;
     int64_t n = std::min(kMostRepeated / step, rows / kFewestRepeatedRows);
     while (n > 1 && inner.size % n != 0) --n;
     if (n < 2 || n * step < kLeastRepeated) return;

@@ -136,11 +136,8 @@ bool are_grad_columns_apart(const MvnGradPlan& plan) {
   const GradColumns layout(plan);
   const bool is_single = layout.fold == 1 && layout.repeat == 1;
   if (is_single && plan.reduced[plan.reduced_rank - 1].x < 8) return false;
-  for (int d = 0; d < layout.row_rank; ++d) {
-    const MvnGradAxis& a = plan.reduced[d];
-    if (a.scale || a.bias || a.totals[0] || a.totals[1]) return false;
-  }
-  return true;
+  return std::none_of(layout.reduced, layout.reduced + layout.row_rank,
+                      [](const MvnGradAxis& a) { return a.has_parameters(); });
 }
 
 template <class T>

@@ -43,8 +43,9 @@ struct GradPlanes {
         length(plan.reduced[rank].size),
         parts(std::max<int64_t>(1, length / kSlice)) {
     if (rank > 0) inner = axes[rank - 1];
-    const bool are_alike = !inner.scale && !inner.bias && !inner.totals[0] && !inner.totals[1];
-    joined = are_alike ? std::max<int64_t>(1, tuning::mvn_grad::kJoinedElements / length) : 1;
+    joined = inner.has_parameters()
+                 ? 1
+                 : std::max<int64_t>(1, tuning::mvn_grad::kJoinedElements / length);
     run = (inner.size + joined - 1) / joined * parts;
     slices = plan.cell_size / length / inner.size * run;
     for (int k = 0; k < kPlaces; ++k) {

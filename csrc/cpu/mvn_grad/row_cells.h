@@ -61,8 +61,7 @@ struct RowCells {
   /// returns how many.
   int64_t place_rows(int64_t first, int64_t most, BatchPlaces& at) const {
     const MvnGradAxis inner = plan.kept_rank > 0 ? plan.kept[plan.kept_rank - 1] : MvnGradAxis{};
-    const bool is_shared =
-        is_own || (!inner.scale && !inner.bias && !inner.totals[0] && !inner.totals[1]);
+    const bool is_shared = is_own || !inner.has_parameters();
     int64_t count = 0;
     bool is_full = false;
     const auto place = [&](const GradOffsets& origin, int64_t, int64_t n) {
