@@ -7,9 +7,7 @@
 #include "ops/mvn_checks.h"
 
 namespace cudml {
-namespace {
 
-/// Sorts by x's memory, fastest last, and joins neighbours that every tensor can walk as one.
 int collapse(MvnAxis* axes, int rank) {
   std::stable_sort(axes, axes + rank, [](const MvnAxis& a, const MvnAxis& b) {
     return a.x != b.x ? a.x > b.x : a.y > b.y;
@@ -30,6 +28,8 @@ int collapse(MvnAxis* axes, int rank) {
   }
   return collapsed;
 }
+
+namespace {
 
 void check_results(const MvnDesc& desc, const TensorDesc& x, const MvnResults& results) {
   check_result(desc.op, "OutputTensor", *results.y, x.dtype, "InputTensor's", x.sizes);

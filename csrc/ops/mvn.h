@@ -19,6 +19,10 @@ struct MvnAxis {
   int64_t size = 1, x = 0, y = 0, scale = 0, bias = 0;
 };
 
+/// Sorts by x's memory, fastest last, and joins neighbours that every tensor can walk as one; the
+/// rank that is left.
+int collapse(MvnAxis* axes, int rank);
+
 /// The results of a call: y, and the groups' statistics where they are asked for.
 struct MvnResults {
   const TensorDesc *y, *mean = nullptr, *variance = nullptr;

@@ -13,7 +13,7 @@ import cudml
 from array_support import child_says
 from backends import CPU
 from harness import check
-from mvn_support import bits
+from mvn_support import bits, placed
 from pool_support import FLOATS, dtype_of
 
 OP = "normalize"
@@ -114,13 +114,7 @@ def same_among_others() -> None:
         for (offset, gap), threads in itertools.product(((0, 0), (1, 0), (7, 32), (16, 9)), (1, 2)):
             cudml.set_num_threads(threads)
             case = (dtype, channels, length, kind, offset, gap, threads)
-            size = channels * length
-            room = np.full(9 * (size + gap) + 128, 7, x.dtype)
-            at = (-room.ctypes.data % 64) // x.itemsize + offset
-            rows = room[at : at + 9 * (size + gap)].reshape(9, -1)[:, :size]
-            y = np.lib.stride_tricks.as_strided(
-                rows, x.shape, (rows.strides[0], length * x.itemsize, x.itemsize)
-            )
+            room, y = placed(x.shape, x.dtype, offset, gap)
             cudml.normalize(**given, out=y)
             assert (bits(y) == bits(alone)).all(), case
             y[...] = x

@@ -13,7 +13,7 @@ import cudml
 from array_support import child_says
 from backends import CPU
 from harness import check
-from mvn_support import bits
+from mvn_support import bits, placed
 from pool_support import dtype_of
 
 OP = "mean_variance_normalization"
@@ -160,13 +160,7 @@ def same_among_others() -> None:
         for (offset, gap), threads in itertools.product(((0, 0), (1, 0), (7, 32), (16, 9)), (1, 2)):
             cudml.set_num_threads(threads)
             case = (dtype, channels, positions, parts, offset, gap, threads)
-            length = x[0].size
-            room = np.full(9 * (length + gap) + 128, 7, x.dtype)
-            at = (-room.ctypes.data % 64) // x.itemsize + offset
-            rows = room[at : at + 9 * (length + gap)].reshape(9, -1)[:, :length]
-            y = np.lib.stride_tricks.as_strided(
-                rows, x.shape, (rows.strides[0], x.shape[2] * x.itemsize, x.itemsize)
-            )
+            room, y = placed(x.shape, x.dtype, offset, gap)
             normalized(given, out=y)
             assert (bits(y) == bits(alone)).all(), case
             y[...] = x
@@ -199,3 +193,42 @@ def test_long_groups_that_threads_share() -> None:
                 np.testing.assert_array_equal(bits(got), bits(want))
     finally:
         cudml.set_num_threads(before)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", NARROW)
+def test_where_results_are_stored_reaches_no_bit(dtype: str) -> None:
+    """Results with other strides than a packed group: apart from each other, turned, or with gaps
+    between their pieces. Nothing is written between them."""
+    rotation = itertools.cycle(ACTIVATIONS)
+    for (sizes, first), parts in itertools.product(
+        (((3, 7, 3), False), ((3, 40, 33), False), ((2, 3, 1025), False), ((3, 31, 9), True),
+         ((3, 5, 40), True), ((1, 30011, 7), False)),
+        ("both", "own", "bias"),
+    ):  # fmt: skip
+        given = arrays(*sizes, parts, dtype, first=first)
+        x, activation = given["x"], next(rotation)
+        rows = {k: a if a is None else np.array(np.broadcast_to(a, x.shape))
+                for k, a in given.items()}  # fmt: skip
+        n, one, two = x.shape
+        rooms = [
+            np.full(shape, 7).astype(x.dtype)
+            for shape in (
+                (n, one, 2 * two),
+                (n, two, one),
+                (n, one + 1, two + 3),
+                (n, 2 * one, two),
+            )
+        ]
+        results = (
+            rooms[0][..., 1::2], rooms[1].transpose(0, 2, 1), rooms[2][:, 1:, :two],
+            rooms[3][:, ::2],
+        )  # fmt: skip
+        for each in (given, rows):
+            want = normalized(each, activation=activation)
+            for k, (room, y) in enumerate(zip(rooms, results, strict=True)):
+                normalized(each, activation=activation, out=y)
+                assert (bits(y) == bits(want)).all(), (sizes, first, parts, k)
+                y[...] = 7
+                assert (room == 7).all(), (sizes, first, parts, k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -33,6 +34,19 @@ def bits(y: np.ndarray) -> np.ndarray:
     return y.view(np.uint8)
 
 
+def placed(
+    shape: Sequence[int], dtype: np.dtype, offset: int, gap: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """A buffer of sevens, and in it packed groups of this shape, the first dimension's, with `gap`
+    elements between them, `offset` after a line of memory."""
+    count, size = shape[0], math.prod(shape[1:])
+    room = np.full(count * (size + gap) + 128, 7).astype(dtype)
+    at = (-room.ctypes.data % 64) // room.itemsize + offset
+    rows = room[at : at + count * (size + gap)].reshape(count, -1)[:, :size]
+    inner = np.empty(shape[1:], dtype).strides
+    return room, np.lib.stride_tricks.as_strided(rows, tuple(shape), (rows.strides[0], *inner))
+
+
 def same_among_others(
     dtype: str,
     length: int,
@@ -59,9 +73,7 @@ def same_among_others(
     for count, (offset, gap), number in itertools.product(counts, places, threads):
         cudml.set_num_threads(number)
         case = (dtype, length, count, offset, gap, number)
-        room = np.full(count * (length + gap) + 128, 7, x.dtype)
-        at = (-room.ctypes.data % 64) // x.itemsize + offset
-        y = room[at : at + count * (length + gap)].reshape(count, -1)[:, :length]
+        room, y = placed((count, length), x.dtype, offset, gap)
         normalized(x[:count], out=y)
         assert (bits(y) == bits(alone[:count])).all(), case
         y[...] = x[:count]

@@ -1,4 +1,5 @@
-// How packed rows are read and written: in batches, in turns of their columns, past the caches.
+// How rows packed in x are read and written: in batches, in turns of their columns, past the
+// caches.
 #pragma once
 
 #include "cpu/isa/processor.h"
@@ -19,9 +20,26 @@ using tuning::mvn::kMostAhead;
 using tuning::mvn::kMostConvertedRows;
 using tuning::mvn::kMostLongRows;
 
+/// Whether groups are one packed piece of x each, and their results are not.
+inline bool is_scattered(const MvnPlan& plan) {
+  MvnAxis joined[kMaxRank];
+  if (join_for_x(plan.reduced, plan.reduced_rank, joined) != 1 || joined[0].x != 1) return false;
+  return std::any_of(plan.reduced, plan.reduced + plan.reduced_rank,
+                     [](const MvnAxis& a) { return a.y != a.x; });
+}
+
+/// The same plan with results that are packed as x is.
+inline MvnPlan gathered(const MvnPlan& plan) {
+  MvnPlan packed = plan;
+  for (MvnAxis& a : packed.reduced) a.y = a.x;
+  packed.reduced_rank = collapse(packed.reduced, packed.reduced_rank);
+  return packed;
+}
+
 template <class T>
 struct PackedLayout {
   const MvnPlan& plan;
+  const MvnPlan* const scattered;  // whose results are not packed, or null
   const MvnAxis& inner;
   const T* const x;
   T* const y;
@@ -34,9 +52,10 @@ struct PackedLayout {
   int64_t batch, columns;   // rows that are read before they are written, and in what parts
   int64_t ahead;            // from a row to the one that is read ahead, or 0
 
-  /// `is_in_one_piece`: of x, a group.
-  PackedLayout(const MvnPlan& of, const Operands& o, bool is_in_one_piece)
+  /// `is_in_one_piece`: of x, a group. Results go where `to` has them, if it is there.
+  PackedLayout(const MvnPlan& of, const Operands& o, bool is_in_one_piece, const MvnPlan* to)
       : plan(of),
+        scattered(to),
         inner(of.reduced[of.reduced_rank - 1]),
         x(static_cast<const T*>(o.inputs[0])),
         y(static_cast<T*>(o.outputs[0])),
@@ -44,7 +63,7 @@ struct PackedLayout {
         bias(o.inputs[2], of.bias_dtype, &kZero),
         period(period_of<T>(of)),
         is_large(are_rows_large()),
-        is_streamed(is_large && x != y),
+        is_streamed(is_large && x != y && !scattered),
         shared_scale(scale, of, &MvnAxis::scale, head()),
         shared_bias(bias, of, &MvnAxis::bias, head()),
         is_converted(shared_scale.is_in_parts() || shared_bias.is_in_parts()) {
@@ -60,11 +79,11 @@ struct PackedLayout {
     ahead = is_read_ahead ? plan.kept[0].x * batch : 0;
   }
 
-  /// Whether rows stand at equal distances, if there are several, have no activation and may share
-  /// scale and bias.
+  /// Whether rows and their results stand at equal distances, if there are several, have no
+  /// activation and may share scale and bias.
   bool may_be_lean() const {
     const MvnAxis& rows = plan.kept[0];
-    return plan.kept_rank <= 1 && !rows.scale && !rows.bias && is_affine();
+    return !scattered && plan.kept_rank <= 1 && !rows.scale && !rows.bias && is_affine();
   }
 
   /// Whether a row has a scale and a bias, if any, for each position, and no activation.

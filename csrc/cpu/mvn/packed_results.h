@@ -15,9 +15,13 @@ struct PackedBuffers {
   typename SharedRow<T>::Part shared_scale, shared_bias;
   int64_t repeated_scale = -1, repeated_bias = -1;  // where what those hold begins
   Offsets at[kMostRows];
+  alignas(64) T result[kMostPeriod];  // of a group, before it is scattered
+  T* const y;                         // that, or the tensor
 
   explicit PackedBuffers(const PackedLayout<T>& rows)
-      : shared_scale(rows.shared_scale.whole()), shared_bias(rows.shared_bias.whole()) {
+      : shared_scale(rows.shared_scale.whole()),
+        shared_bias(rows.shared_bias.whole()),
+        y(rows.scattered ? result : rows.y) {
     const int64_t n = rows.plan.group_size;
     if (rows.plan.has_bias || !rows.has_bias_row() || !rows.inner.scale) return;
     std::fill_n(bias, std::min(n, kStretch), -0.0f);  // to which a product is added unchanged
@@ -60,8 +64,8 @@ class PackedResults {
   void write_batch(int64_t count, int64_t more, const Coefficients<kMostRows>& coefficients,
                    PackedBuffers<T>& buffers) const {
     const Offsets* const at = buffers.at;
-    if (p_.columns == p_.plan.group_size && p_.plan.reduced_rank == 1 && buffers.shared_scale.row &&
-        (buffers.shared_bias.row || !p_.has_bias_row()))
+    if (!p_.scattered && p_.columns == p_.plan.group_size && p_.plan.reduced_rank == 1 &&
+        buffers.shared_scale.row && (buffers.shared_bias.row || !p_.has_bias_row()))
       return write_jointly(count, more, coefficients, buffers);
     for (int64_t first = 0; first < p_.plan.group_size; first += p_.columns) {
       if (p_.is_converted) {
@@ -76,19 +80,18 @@ class PackedResults {
     }
   }
 
-  /// Elements [first, first + n) of a group; what stands `ahead` of them in x is read ahead.
+  /// Elements [first, first + n) of group i; what stands `ahead` of them in x is read ahead.
   void normalize(const Offsets& group, const Coefficients<kMostRows>& c, int64_t i, int64_t first,
                  int64_t n, int64_t ahead, PackedBuffers<T>& buffers) const {
-    if (p_.period) return normalize_packed(group, formula_of(c, i), first, n, ahead, buffers);
-    if (p_.plan.reduced_rank == 1) {
+    const GroupFormula formula = formula_of(c, i);
+    if (!p_.scattered) return write(group, formula, first, n, ahead, buffers);
+    for (const int64_t end = first + n; first < end; first += kMostPeriod) {
+      const int64_t length = std::min(kMostPeriod, end - first);
       Offsets at = group;
-      at.add(p_.inner, first);
-      return normalize_piece(at, first, n, ahead, formula_of(c, i), buffers);
+      at.y = -first;  // from where the result's first element stands
+      write(at, formula, first, length, ahead, buffers);
+      scatter(group, first, length, buffers.result);
     }
-    for_axis_pieces(p_.plan.reduced, p_.plan.reduced_rank, group, first, n,
-                    [&](const Offsets& at, int64_t, int64_t length) {
-                      normalize_piece(at, 0, length, ahead, formula_of(c, i), buffers);
-                    });
   }
 
  private:
@@ -103,6 +106,31 @@ class PackedResults {
       rows.row[i] = {p_.y + buffers.at[i].y, x, ahead, formula_of(c, i)};
     }
     apply_batch(p_.plan.activation, rows);
+  }
+
+  /// Packed results, to where the call wants them.
+  void scatter(const Offsets& group, int64_t first, int64_t n, const T* result) const {
+    for_axis_pieces(p_.scattered->reduced, p_.scattered->reduced_rank, group, first, n,
+                    [&](const Offsets& at, int64_t, int64_t length) {
+                      const int64_t step = p_.scattered->reduced[p_.scattered->reduced_rank - 1].y;
+                      T* const to = p_.y + at.y;
+                      for (int64_t i = 0; i < length; ++i) to[i * step] = result[i];
+                      result += length;
+                    });
+  }
+
+  void write(const Offsets& group, const GroupFormula& formula, int64_t first, int64_t n,
+             int64_t ahead, PackedBuffers<T>& buffers) const {
+    if (p_.period) return normalize_packed(group, formula, first, n, ahead, buffers);
+    if (p_.plan.reduced_rank == 1) {
+      Offsets at = group;
+      at.add(p_.inner, first);
+      return normalize_piece(at, first, n, ahead, formula, buffers);
+    }
+    for_axis_pieces(p_.plan.reduced, p_.plan.reduced_rank, group, first, n,
+                    [&](const Offsets& at, int64_t, int64_t length) {
+                      normalize_piece(at, 0, length, ahead, formula, buffers);
+                    });
   }
 
   GroupFormula formula_of(const Coefficients<kMostRows>& c, int64_t i) const {
@@ -123,8 +151,7 @@ class PackedResults {
     const bool are_repeated = parameter_pieces(p_.plan) == ParameterPieces::repeated;
     if (are_repeated) buffers.repeat(p_, group);
     const T* const x = p_.x + group.x;
-    T* const y = p_.y + group.y;
-    const int64_t lead = p_.is_streamed ? to_line(y) : 0;
+    const int64_t lead = p_.is_streamed ? to_line(buffers.y + group.y) : 0;
     for (const int64_t end = first + n; first < end;) {
       const int64_t since = first - lead, position = since < 0 ? first : lead + since % p_.period,
                     rest = since < 0 ? -since : lead + p_.period - position,
@@ -132,7 +159,8 @@ class PackedResults {
       if (!are_repeated) buffers.spread(p_, group, first, length);
       RowBatch<T, kMostRows> rows(1, length, p_.is_streamed, buffers.scale + from,
                                   p_.has_bias_row() ? buffers.bias + from : nullptr);
-      rows.row[0] = {y + first, x + first, ahead ? x + first + ahead : nullptr, formula};
+      rows.row[0] = {buffers.y + (group.y + first), x + first, ahead ? x + first + ahead : nullptr,
+                     formula};
       apply_batch(p_.plan.activation, rows);
       first += length;
     }
@@ -143,7 +171,7 @@ class PackedResults {
                        const GroupFormula& formula, PackedBuffers<T>& buffers) const {
     const Flow<T> flow = {p_.is_streamed, ahead ? p_.x + at.x + ahead : nullptr};
     if (p_.inner.scale == 0 && p_.inner.bias == 0)
-      return apply_uniform(p_.plan.activation, p_.y + at.y, p_.x + at.x, n, formula,
+      return apply_uniform(p_.plan.activation, buffers.y + at.y, p_.x + at.x, n, formula,
                            p_.scale.at(at.scale), p_.bias.at(at.bias), flow);
     const auto &scales = buffers.shared_scale, &biases = buffers.shared_bias;
     const int64_t most = scales.row && (biases.row || !p_.has_bias_row()) ? n : kStretch;
@@ -159,7 +187,7 @@ class PackedResults {
         bias = row_of(p_.bias, o.bias, p_.inner.bias, length, buffers.bias);
       RowBatch<T, kMostRows> rows(1, length, p_.is_streamed, scale,
                                   p_.has_bias_row() ? bias : nullptr);
-      rows.row[0] = {p_.y + o.y, p_.x + o.x, flow.ahead ? flow.ahead + i : nullptr, formula};
+      rows.row[0] = {buffers.y + o.y, p_.x + o.x, flow.ahead ? flow.ahead + i : nullptr, formula};
       apply_batch(p_.plan.activation, rows);
     }
   }

@@ -23,10 +23,10 @@ using tuning::mvn::kShortestPiece;
 template <class T>
 class PackedRows {
  public:
-  PackedRows(const MvnPlan& plan, const Operands& o)
+  PackedRows(const MvnPlan& plan, const Operands& o, const MvnPlan* scattered = nullptr)
       : sums_(plan, static_cast<const T*>(o.inputs[0])),
         chunks_(sums_.chunks()),
-        p_(plan, o, sums_.is_in_one_piece()),
+        p_(plan, o, sums_.is_in_one_piece(), scattered),
         results_(p_),
         statistics_(plan, o) {}
 
@@ -201,6 +201,8 @@ class PackedRows {
 
 bool are_rows_packed(const MvnPlan& plan) {
   if (plan.reduced_rank == 0 || !(plan.use_mean || plan.use_variance)) return false;
+  if (is_scattered(plan))
+    return plan.group_size >= kShortestPiece && are_rows_packed(gathered(plan));
   if (parameter_pieces(plan) != ParameterPieces::none && plan.group_size >= kShortestPiece)
     return true;
   const MvnAxis& inner = plan.reduced[plan.reduced_rank - 1];
@@ -209,7 +211,10 @@ bool are_rows_packed(const MvnPlan& plan) {
 
 template <class T>
 void mvn_rows(const MvnPlan& plan, const Operands& operands) {
-  PackedRows<T>(plan, operands).run();
+  if (is_scattered(plan))
+    PackedRows<T>(gathered(plan), operands, &plan).run();
+  else
+    PackedRows<T>(plan, operands).run();
 }
 
 template void mvn_rows<float>(const MvnPlan&, const Operands&);
