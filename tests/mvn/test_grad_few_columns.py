@@ -124,6 +124,7 @@ def test_channels_of_more(dtype: str) -> None:
 def test_parameters_along_positions(dtype: str) -> None:
     """Elements apart from each other that have scales, biases or their gradients of their own."""
     rotation = itertools.cycle(ACTIVATIONS)
+    memory = {"layouts": ("as given",), "backend": CPU, "out": False}
     for gap, n, rows in itertools.product((1, 2, 3, 8, 10, 16), (2, 3, 4, 13, 40), (16, 17, 48)):
         wide = arrays_of_gradient((rows, n, gap), (1, n, gap), dtype)
         given = {name: a[..., :1] for name, a in wide.items()}
@@ -131,9 +132,9 @@ def test_parameters_along_positions(dtype: str) -> None:
         for absent in (None, "scale", "bias"):
             some = {name: a for name, a in given.items() if name != absent}
             how: dict[str, Any] = {"axes": (0, 1), "activation": next(rotation)}
-            check(OP, layouts=FLAT, backend=CPU, out=False, **some, **how)
+            check(OP, **memory, **some, **how)
         alone = {**given, "scale": given["scale"][:, :1]}
-        check(OP, layouts=FLAT, backend=CPU, out=False, axes=(0, 1), **alone)
+        check(OP, **memory, axes=(0, 1), **alone)
 
 
 @pytest.mark.core

@@ -8,7 +8,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Cells whose planes share a scale.
+/// Cells whose planes share scale and bias.
 template <class T>
 class CellLanes {
  public:

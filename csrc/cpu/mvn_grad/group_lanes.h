@@ -1,4 +1,4 @@
-// Short planes of a group that have a scale each, a plane in each lane.
+// Short planes of a group that have a scale or bias each, a plane in each lane.
 #pragma once
 
 #include <memory>

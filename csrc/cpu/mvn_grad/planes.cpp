@@ -29,7 +29,7 @@ bool has_short_grad_planes(const MvnGradPlan& plan) {
   using namespace tuning::mvn_grad;
   if (!has_grad_planes(plan)) return false;
   return plane_of(plan).size <= kMostShortPlane && plan.cell_size <= kMostShortCell &&
-         (plan.reduced_rank == 2 || !have_planes_scales(plan));
+         (plan.reduced_rank == 2 || !have_planes_parameters(plan));
 }
 
 bool passes_grad_quickly(const MvnGradPlan& plan) {
@@ -47,7 +47,7 @@ template <class T>
 void mvn_grad_short_planes(const MvnGradPlan& plan, const Operands& operands) {
   const ShortPlanes<T> planes(plan, operands);
   const PlaneCells<T> cells(plan, operands);
-  if (have_planes_scales(plan))
+  if (have_planes_parameters(plan))
     run_short_planes<GroupLanes<T>>(planes, cells);
   else
     run_short_planes<CellLanes<T>>(planes, cells);

@@ -1,5 +1,5 @@
 // Short planes of normalization's gradient, several in turn: of neighbouring cells, or of one whose
-// planes have a scale each.
+// planes have scales or biases of their own.
 #pragma once
 
 #include "cpu/mvn_grad/cell_lanes.h"
@@ -9,14 +9,10 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Whether planes of a cell have scales of their own.
-inline bool have_planes_scales(const MvnGradPlan& plan) {
-  bool have = false;
-  for (int d = 0; d < plan.reduced_rank - 1; ++d) {
-    const MvnGradAxis& a = plan.reduced[d];
-    have |= a.scale || a.totals[0] || a.totals[1];
-  }
-  return have;
+/// Whether planes of a cell have parameters of their own.
+inline bool have_planes_parameters(const MvnGradPlan& plan) {
+  return std::any_of(plan.reduced, plan.reduced + plan.reduced_rank - 1,
+                     [](const MvnGradAxis& a) { return a.has_parameters(); });
 }
 
 /// Each of `cells` whose factors must not be joined is taken by itself.
