@@ -47,12 +47,24 @@ NORMALIZATION_GRAD = (
         SHARED: mvn_grad((9, 15), 1, (9, 15), **NEITHER),
         "a group is one packed row too short to be taken as such":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1))}),
+    Case("mvn_grad/spread", mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)), {
+        "elements are floats of at most 32 bits":
+            mvn_grad((2, 3, 15), (1, 2), (1, 3, 1), dtype="float64"),
+        SHARED: mvn_grad((2, 3, 15), (1, 2), (1, 3, 1), **NEITHER),
+        "a group is one packed row": mvn_grad((2, 3, 2, 15), (1, 3), (1, 3, 1, 1)),
+        "a group is one packed row of pieces of at most 15 elements":
+            mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)),
+        "a group is one packed row of pieces of at most 15 elements, each with one scale":
+            mvn_grad((2, 3, 4, 15), (1, 2, 3), (1, 3, 1, 15)),
+        "a group is one packed row of pieces of at most 15 elements, each with one scale and bias, "
+        "and no longer": mvn_grad((1, 69906, 15), (1, 2), (1, 69906, 1)),
+    }),
     Case("mvn_grad/short_planes", mvn_grad((2, 3, 16), (1, 2), (1, 3, 1)), {
         "elements are floats of at most 32 bits":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), dtype="float64"),
         "groups of at most 131072 elements": mvn_grad((1, 8193, 16), (1, 2), (1, 8193, 1)),
         "groups of at most 131072 elements consist of packed pieces of 16":
-            mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
+            mvn_grad((2, 3, 2, 15), (1, 3), (1, 3, 1, 1)),
         "groups of at most 131072 elements consist of packed pieces of 16 to 1024":
             mvn_grad((2, 3, 1025), (1, 2), (1, 3, 1)),
         "groups of at most 131072 elements consist of packed pieces of 16 to 1024, each with one":
@@ -72,7 +84,7 @@ NORMALIZATION_GRAD = (
         SHARED: mvn_grad((2, 3, 16), (1, 2), (1, 3, 1), **NEITHER),
         OF_CELLS: grad_sums((2, 3, 16), (1, 2), (2, 3, 1), (1, 3, 1)),
         "groups consist of packed pieces of at least 16 elements":
-            mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)),
+            mvn_grad((2, 3, 2, 15), (1, 3), (1, 3, 1, 1)),
         "groups consist of packed pieces of at least 16 elements, each with one scale and bias":
             mvn_grad((2, 3, 144), (0, 2), (1, 3, 144))}),
     Case("mvn_grad/plain", mvn_grad((5, 7), 0, (1, 7))),

@@ -205,6 +205,11 @@ constexpr int64_t kBlockLaneBytes = 512, kBlockWindowBytes = 1 << 17;
 /// Scattered maxima: sums of the elements that a task owns, which stay in the first caches; planes
 /// side by side of a task; windows of a row that are gone through at a time.
 constexpr int64_t kScatterSums = 8192, kScatterLanes = 16, kScatterWindows = 1 << 16;
+/// The same where sums are elements of the result: bytes of a task, and planes side by side.
+constexpr int64_t kDirectBytes = 1 << 18, kDirectLanes = 256;
+/// Maxima by rows: windows of a row of pairs of float64, else bytes of what a row of windows steps
+/// over. Maxima by blocks: a window's taps times the steps between windows.
+constexpr int64_t kLongPairs = 8, kLongRowBytes = 448, kMostBlockWork = 10;
 /// Maxima of windows 1 apart: bytes of lines, of which the first cache holds 15. Of planes side by
 /// side, longer ones, for the second cache: memory is read in whole pixels.
 constexpr int64_t kStepRowBytes = 2048, kStepLaneBytes = 16384;
@@ -232,6 +237,8 @@ constexpr int64_t kMostShortPlane = 1024, kMostShortCell = 131072, kLanesBytes =
 /// Elements of short cells that are taken step by step together, which the first-level cache holds,
 /// and how many cells at most: divisions and roots of one take as long as reading 200 elements.
 constexpr int64_t kBatchedElements = 2048, kMostBatchedCells = 8;
+/// Elements of pieces whose scale and bias are repeated for each: longer ones are short planes.
+constexpr int64_t kLongestSpread = 15;
 /// Planes of a group that are taken one by one even where they are short: columns of few rows cost
 /// more to begin than to read.
 constexpr int64_t kFewPlanes = 256;

@@ -5,6 +5,7 @@
 #include "cpu/mvn_grad/planes.h"
 #include "cpu/mvn_grad/rows.h"
 #include "cpu/mvn_grad/side_by_side.h"
+#include "cpu/mvn_grad/spread.h"
 #include "cpu/mvn_grad/turned.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -42,6 +43,14 @@ void columns(const MvnGradPlan& plan, const Arrays& a) {
 }
 
 void side_by_side(const MvnGradPlan& plan, const Arrays& a) { mvn_grad_side_by_side(plan, a); }
+
+bool has_spread_pieces(const MvnGradPlan& plan, const Machine&) {
+  return are_grad_pieces_spread(plan);
+}
+
+void spread(const MvnGradPlan& plan, const Arrays& a) {
+  run_grad_spread(mvn_grad_paths(), plan, a);
+}
 
 void turned(const MvnGradPlan& plan, const Arrays& a) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
@@ -112,6 +121,13 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"a group is one packed row too short to be taken as such", has_short_rows}},
      turned,
      {7.08, "LayerNorm grad, 262144x16, bfloat16 C, on Zen 4"}},
+    {"mvn_grad/spread",
+     {kNarrow,
+      kGroups,
+      {"a group is one packed row of pieces of at most 15 elements, each with one scale and bias, "
+       "and no longer than rows with these for each position",
+       has_spread_pieces}},
+     spread},
     {"mvn_grad/short_planes",
      {kNarrow,
       kGroups,
