@@ -138,7 +138,10 @@ CASES = [
         "8 planes or more are packed, one after the other, and so short":
             max_grad((2, 4, 30, 32), 2, 2),
         "windows have few taps, at most 64": max_grad((2, 4, 2, 75), (1, 66), 9),
-        "no pairs of float64": max_grad((2, 4, 28, 16), 2, 2, dtype="float64"),
+        "no pairs": max_grad((2, 4, 4, 56), 2, 2),
+        "no pairs or 3 x 3 windows": max_grad((2, 4, 7, 65), 3, 2, (0, 1)),
+        "no pairs or 3 x 3 windows, 2 apart, step over 448 bytes or more of rows, or pairs of "
+        "float64": max_grad((2, 4, 28, 16), 2, 2, dtype="float64"),
     }),
     Case("pool_grad/max_rows", max_grad((2, 3, 7, 65), 3, 2, (0, 1)), {
         "windows are 3 x 3, 2 apart": max_grad((2, 3, 7, 65), 3, 2, (0, 2))}),
@@ -185,14 +188,22 @@ CASES = [
         "vector of them or without gaps, beginning at most two":
             max_grad((2, 3, 9, 17), 3, 1, (1, 3)),
     }),
-    Case("pool_grad/max_side_by_side", max_grad((2, 8, 2, 74), (1, 65), 9, order=LAST), {
-        "8 planes or more lie side by side in x and the result":
-            max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST),
-        "windows have few taps, at most 64": max_grad((2, 8, 2, 75), (1, 66), 9, order=LAST),
+    Case("pool_grad/max_side_by_side", max_grad((2, 16, 2, 74), (1, 65), 9, order=LAST), {
+        "16 planes or more": max_grad((2, 15, 2, 74), (1, 65), 9, order=LAST),
+        "16 planes or more, 12 of 16-bit floats":
+            max_grad((2, 11, 2, 74), (1, 65), 9, order=LAST, dtype="float16"),
+        "16 planes or more, 12 of 16-bit floats and 8 of float64":
+            max_grad((2, 7, 2, 74), (1, 65), 9, order=LAST, dtype="float64"),
+        "windows have few taps, at most 64": max_grad((2, 16, 2, 75), (1, 66), 9, order=LAST),
     }),
-    Case("pool_grad/max_blocks", max_grad((2, 3, 9, 17), (2, 3), (8, 8)), {
-        FEW_TAPS: max_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
-    Case("pool_grad/max_scatter", max_grad((2, 3, 9, 19), (2, 3), (8, 9))),
+    Case("pool_grad/max_blocks", max_grad((2, 3, 9, 17), (1, 5), (2, 1)), {
+        "rows are packed": max_grad((2, 3, 9, 17), (1, 5), (2, 1), order=LAST),
+        "rows are packed, and windows have few taps that are near each other, at most 8 apart":
+            max_grad((2, 3, 9, 19), (1, 1), (1, 9)),
+        "rows are packed, and windows have few taps that are near each other, at most 8 apart: "
+        "their taps times steps": max_grad((2, 3, 9, 17), (1, 5), (1, 3)),
+    }),
+    Case("pool_grad/max_scatter", max_grad((2, 3, 9, 19), (2, 3), (1, 2))),
     Case("pool_grad/average_pairs", average_grad((2, 3, 6, 64), 2, 2), {
         "windows of two columns cover packed planes": average_grad((2, 3, 7, 64), 2, 2),
         "rows are packed, and the windows": average_grad((2, 3, 6, 64), (2, 3), 2),

@@ -14,7 +14,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-constexpr int64_t kLongPairs = 8;
+using tuning::pool_grad::kLongPairs;
+using tuning::pool_grad::kLongRowBytes;
+using tuning::pool_grad::kMostBlockWork;
 
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
 bool has_pairs(const PoolGradPlan& plan, const Machine&) { return MaxPairs<float>::fits(plan); }
@@ -27,17 +29,30 @@ bool has_lane_row_type(const PoolGradPlan& plan, const Machine&) {
   return plan.forward.dtype == Dtype::float32 || plan.forward.dtype == Dtype::float16;
 }
 bool has_steps(const PoolGradPlan& plan, const Machine&) { return StepShape::fits(plan); }
+/// Fewer leave vectors of keys half empty.
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
-  return has_lanes(plan) && plan.forward.x.batch[1] == 1;
+  const PoolPlan& f = plan.forward;
+  const int64_t fewest = f.dtype == Dtype::float64 ? 8 : f.dtype == Dtype::float32 ? 16 : 12;
+  return has_lanes(plan) && f.x.batch[1] == 1 && f.batch[1] >= fewest;
 }
 bool are_windows_small(const PoolGradPlan& plan, const Machine&) { return LaneShape::fits(plan); }
 bool is_turned(const PoolGradPlan& plan, const Machine&) { return TurnedShape::fits(plan); }
-/// Pairs of float64 are as fast along rows from a vector of windows on.
-bool are_pairs_short(const PoolGradPlan& plan, const Machine&) {
-  return plan.forward.dtype != Dtype::float64 || !MaxPairs<double>::fits(plan) ||
-         plan.forward.axis[2].out < kLongPairs;
+/// What windows of one row step over decides whether loops along rows take less: of pairs of
+/// float64 a vector of windows is enough.
+bool are_rows_short(const PoolGradPlan& plan, const Machine&) {
+  const PoolPlan& f = plan.forward;
+  const bool have_pairs = MaxPairs<float>::fits(plan);
+  if (f.dtype == Dtype::float64) return !have_pairs || f.axis[2].out < kLongPairs;
+  const int64_t row = f.axis[0].stride * f.axis[1].stride * f.axis[2].in;
+  return !(have_pairs || RowShape::fits(plan)) || row * int64_t(size_of(f.dtype)) < kLongRowBytes;
 }
-bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
+/// Of windows with more taps, or of fewer windows, winners are found sooner by themselves.
+bool has_blocks(const PoolGradPlan& plan, const Machine&) {
+  int64_t work = 1;
+  for (const PoolAxis& a : plan.forward.axis)
+    work = std::min(work * a.window * a.stride, kMostBlockWork + 1);
+  return work <= kMostBlockWork && plan.forward.x.space[2] == 1 && BlockShape::fits(plan);
+}
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, RowTypes{}, [&]<class T>() {
@@ -109,7 +124,10 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "them stays in the caches side by side",
        is_turned},
       kSmall,
-      {"no pairs of float64 fill vectors along rows", are_pairs_short}},
+      {"no pairs or 3 x 3 windows, 2 apart, step over 448 bytes or more of rows, or pairs of "
+       "float64 "
+       "over a vector of windows",
+       are_rows_short}},
      turned,
      {26.1, "106 max grad 3x3/2, 2x512x7x7, float16 C"}},
     {"pool_grad/max_rows",
@@ -149,11 +167,17 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      steps,
      {3.72, "110 max grad 3x3/1, 1x3x224x224, float16 L"}},
     {"pool_grad/max_side_by_side",
-     {{"8 planes or more lie side by side in x and the result", has_neighbours}, kSmall},
+     {{"16 planes or more, 12 of 16-bit floats and 8 of float64, lie side by side in x and the "
+       "result",
+       has_neighbours},
+      kSmall},
      side_by_side,
      {33.7, "106 max grad 3x3/2, 2x512x7x7, bfloat16 L"}},
     {"pool_grad/max_blocks",
-     {{"windows have few taps, at most 8 apart, and no element has many of them", has_blocks}},
+     {{"rows are packed, and windows have few taps that are near each other, at most 8 apart: "
+       "their "
+       "taps times steps are at most 10",
+       has_blocks}},
      max_blocks,
      {1.5, "106 max grad 3x3/2, 1x3x224x224, float32 L"}},
     {"pool_grad/max_scatter", {}, scatter},

@@ -1,6 +1,10 @@
 // Gradient of max pooling by the winners of all windows, found first: each plane, or part of one,
 // is summed by one thread from the last of its windows to the first, as planes side by side are.
+// Sums are the result's own elements where they may be rounded as often as they are added to.
 #pragma once
+
+#include <bit>
+#include <cstring>
 
 #include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/covers.h"
@@ -10,6 +14,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+using tuning::pool_grad::kDirectBytes;
+using tuning::pool_grad::kDirectLanes;
 using tuning::pool_grad::kScatterLanes;
 using tuning::pool_grad::kScatterSums;
 using tuning::pool_grad::kScatterWindows;
@@ -32,15 +38,46 @@ Ranges cut_plane(const PoolPlan& f, int64_t room) {
   return r;
 }
 
+/// Elements of a packed plane, `step` apart, or lanes of them, that gradients are added to.
+template <class T>
+struct PlaneSums {
+  T* at;
+  int64_t step;
+
+  void add(int64_t element, int64_t lane, T grad) const {
+    T& sum = at[element * step + lane];
+    if constexpr (std::is_same_v<T, Acc<T>>) {
+      sum += grad;
+    } else {  // the only one: added to 0 it keeps its bits, unless it is -0
+      const auto bits = std::bit_cast<uint16_t>(grad);
+      sum = std::bit_cast<T>(bits == 0x8000 ? uint16_t{0} : bits);
+    }
+  }
+};
+
+/// Sums of another type.
+template <class T, class Sum>
+struct WideSums {
+  Sum* at;
+  int64_t step;
+
+  void add(int64_t element, int64_t lane, T grad) const {
+    at[element * step + lane] += Sum(load_as_acc(grad));
+  }
+};
+
 template <class T, class Sum, class Index>
 class MaxScatter {
  public:
   MaxScatter(const PoolGradPlan& plan, const void* grad, void* result, const void* winners)
       : plan_(plan),
         f_(plan.forward),
-        lanes_(has_lanes(plan)),
-        space_(plane_tasks(plan, lanes_, kScatterLanes)),
-        ranges_(cut_plane(plan.forward, lanes_ ? kScatterSums / kScatterLanes : kScatterSums)),
+        lanes_(are_side_by_side(plan)),
+        step_(even_step(plan)),
+        is_direct_(std::is_same_v<Sum, Acc<T>> && step_ != 0 &&
+                   (std::is_same_v<T, Sum> || most_covers(plan.forward) == 1)),
+        space_(plane_tasks(plan, lanes_, is_direct_ ? kDirectLanes : kScatterLanes)),
+        ranges_(cut_plane(plan.forward, room_of_range())),
         grad_(static_cast<const T*>(grad)),
         result_(static_cast<T*>(result)),
         winners_(static_cast<const Index*>(winners)) {
@@ -54,14 +91,57 @@ class MaxScatter {
   }
 
  private:
+  static bool are_side_by_side(const PoolGradPlan& plan) {
+    return plan.result.batch[1] == 1 && plan.forward.batch[1] > 1 && plan.result.space[2] != 1;
+  }
+
+  /// From each element of a plane of the result to the next, or 0 where they are not equally far
+  /// apart.
+  static int64_t even_step(const PoolGradPlan& plan) {
+    int64_t step = 0, size = 1;
+    for (int i = 2; i >= 0; --i) {
+      const int64_t in = plan.forward.axis[i].in, stride = plan.result.space[i];
+      if (in == 1) continue;
+      if (step != 0 && stride != step * size) return 0;
+      if (step == 0) step = stride;
+      size *= in;
+    }
+    return size == 1 ? 1 : step;
+  }
+
+  /// Elements of a range, of each lane.
+  int64_t room_of_range() const {
+    const int64_t elements = is_direct_ ? kDirectBytes / int64_t(sizeof(T)) : kScatterSums;
+    return lanes_ ? std::max<int64_t>(1, elements / space_.chunk) : elements;
+  }
+
   void scatter(const Task& task) const {
     const int64_t range = task.space(0), unit = range / ranges_.per_unit * ranges_.unit;
     const int64_t first = unit + range % ranges_.per_unit * ranges_.length;
     const int64_t length = std::min(ranges_.length, unit + ranges_.unit - first);
-    const Room<Elements<Sum, kScatterSums>> room;
-    Sum* const sums = room->at;
     const int64_t n = lanes_ ? task.n : 1;
-    for (int64_t i = 0; i < length * n; ++i) sums[i] = 0;
+    if (is_direct_) {
+      const PlaneSums<T> sums = {result_ + task.x + first * step_, step_};
+      clear(sums, length, n);
+      add_windows(task, first, length, sums);
+    } else {
+      const Room<Elements<Sum, kScatterSums>> room;
+      std::fill_n(room->at, length * n, Sum{0});
+      add_windows(task, first, length, WideSums<T, Sum>{room->at, n});
+      store(task, first, length, room->at);
+    }
+  }
+
+  static void clear(const PlaneSums<T>& sums, int64_t length, int64_t n) {
+    const bool are_packed = sums.step == n;
+    for (int64_t i = 0, count = are_packed ? length : 1; i < length; i += count)
+      std::memset(sums.at + i * sums.step, 0, size_t(count * n) * sizeof(T));
+  }
+
+  /// Hands elements [first, first + length) of a plane what their windows have for them.
+  template <class Sums>
+  void add_windows(const Task& task, int64_t first, int64_t length, const Sums& sums) const {
+    const int64_t n = lanes_ ? task.n : 1;
     Pace pace;
     Reach reach[3];
     reaches(first, first + length - 1, reach);
@@ -79,7 +159,6 @@ class MaxScatter {
             add_row(grad, winners, some, uint64_t(first), uint64_t(length), sums);
         }
       }
-    store(task, first, length, sums);
   }
 
   /// The windows that can have winners among elements [first, last] of the plane.
@@ -94,35 +173,39 @@ class MaxScatter {
     }
   }
 
+  template <class Sums>
   void add_row(const T* grad, const Index* winners, Reach reach, uint64_t first, uint64_t length,
-               Sum* sums) const {
+               const Sums& sums) const {
     const int64_t step = f_.y.space[2], index_step = f_.indices.space[2];
     for (int64_t c = reach.last; c >= reach.first; --c) {
       const uint64_t at = uint64_t(winners[c * index_step]) - first;
-      if (at < length) sums[at] += Sum(load_as_acc(grad[c * step]));
+      if (at < length) sums.add(int64_t(at), 0, grad[c * step]);
     }
   }
 
+  template <class Sums>
   void add_lanes(const T* grad, const Index* winners, Reach reach, uint64_t first, uint64_t length,
-                 int64_t n, Sum* sums) const {
+                 int64_t n, const Sums& sums) const {
     for (int64_t c = reach.last; c >= reach.first; --c) {
       const T* g = grad + c * f_.y.space[2];
       const Index* w = winners + c * f_.indices.space[2];
       for (int64_t i = 0; i < n; ++i) {
         const uint64_t at = uint64_t(w[i * f_.indices.batch[1]]) - first;
-        if (at < length) sums[int64_t(at) * n + i] += Sum(load_as_acc(g[i * f_.y.batch[1]]));
+        if (at < length) sums.add(int64_t(at), i, g[i * f_.y.batch[1]]);
       }
     }
   }
 
   void store(const Task& task, int64_t first, int64_t length, const Sum* sums) const {
-    const int64_t row = f_.axis[2].in, rows = f_.axis[1].in;
     const int64_t n = lanes_ ? task.n : 1;
+    T* const result = result_ + task.x;
+    if (step_ == n) return store_sums<T>(result + first * n, 1, sums, length * n);
+    const int64_t row = f_.axis[2].in, rows = f_.axis[1].in;
     const PoolStrides& r = plan_.result;
     for (int64_t p = first; p < first + length;) {
       const int64_t c = p % row, b = p / row % rows, a = p / row / rows;
       const int64_t run = std::min(row - c, first + length - p);
-      T* dst = result_ + task.x + a * r.space[0] + b * r.space[1] + c * r.space[2];
+      T* dst = result + a * r.space[0] + b * r.space[1] + c * r.space[2];
       const Sum* src = sums + (p - first) * n;
       if (!lanes_) store_sums<T>(dst, r.space[2], src, run);
       for (int64_t i = 0; lanes_ && i < run; ++i)
@@ -134,6 +217,8 @@ class MaxScatter {
   const PoolGradPlan& plan_;
   const PoolPlan& f_;
   bool lanes_;
+  int64_t step_;
+  bool is_direct_;
   TaskSpace space_;
   Ranges ranges_;
   const T* grad_;
