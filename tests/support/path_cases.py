@@ -132,16 +132,21 @@ CASES = [
         SIDE_BY_SIDE: pool((2, 7, 5, 6), (5, 6), order=LAST)}),
     Case("pool/plain", pool((2, 7, 5, 6), (5, 6), order=LAST)),
     *WINNERS,
-    Case("pool_grad/turned", max_grad((2, 4, 28, 32), 2, 2), {
-        "8 planes or more are packed": max_grad((1, 8, 28, 32), 2, 2, order=REVERSED),
-        "8 planes or more": max_grad((1, 7, 28, 32), 2, 2),
-        "8 planes or more are packed, one after the other, and so short":
-            max_grad((2, 4, 30, 32), 2, 2),
-        "windows have few taps, at most 64": max_grad((2, 4, 2, 75), (1, 66), 9),
-        "no pairs": max_grad((2, 4, 4, 56), 2, 2),
-        "no pairs or 3 x 3 windows": max_grad((2, 4, 7, 65), 3, 2, (0, 1)),
+    Case("pool_grad/turned", max_grad((2, 16, 28, 32), 2, 2), {
+        "16 planes or more": max_grad((1, 15, 28, 32), 2, 2),
+        "16 planes or more, 12 of 16-bit floats":
+            max_grad((1, 11, 14, 32), 2, 2, dtype="float16"),
+        "16 planes or more, 12 of 16-bit floats and 8 of float64":
+            max_grad((1, 7, 14, 14), 2, 2, dtype="float64"),
+        "16 planes or more, 12 of 16-bit floats and 8 of float64, are packed":
+            max_grad((1, 16, 28, 32), 2, 2, order=REVERSED),
+        "16 planes or more, 12 of 16-bit floats and 8 of float64, are packed, one after the other, "
+        "and so short": max_grad((2, 16, 30, 32), 2, 2),
+        "windows have few taps, at most 64": max_grad((2, 16, 2, 75), (1, 66), 9),
+        "no pairs": max_grad((2, 16, 4, 56), 2, 2),
+        "no pairs or 3 x 3 windows": max_grad((2, 16, 7, 65), 3, 2, (0, 1)),
         "no pairs or 3 x 3 windows, 2 apart, step over 448 bytes or more of rows, or pairs of "
-        "float64": max_grad((2, 4, 28, 16), 2, 2, dtype="float64"),
+        "float64": max_grad((2, 16, 28, 16), 2, 2, dtype="float64"),
     }),
     Case("pool_grad/max_rows", max_grad((2, 3, 7, 65), 3, 2, (0, 1)), {
         "windows are 3 x 3, 2 apart": max_grad((2, 3, 7, 65), 3, 2, (0, 2))}),

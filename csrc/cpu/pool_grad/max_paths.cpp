@@ -29,14 +29,17 @@ bool has_lane_row_type(const PoolGradPlan& plan, const Machine&) {
   return plan.forward.dtype == Dtype::float32 || plan.forward.dtype == Dtype::float16;
 }
 bool has_steps(const PoolGradPlan& plan, const Machine&) { return StepShape::fits(plan); }
-/// Fewer leave vectors of keys half empty.
+/// Planes side by side: fewer leave vectors of keys half empty.
+bool are_planes_many(const PoolPlan& f) {
+  return f.batch[1] >= (f.dtype == Dtype::float64 ? 8 : f.dtype == Dtype::float32 ? 16 : 12);
+}
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
-  const PoolPlan& f = plan.forward;
-  const int64_t fewest = f.dtype == Dtype::float64 ? 8 : f.dtype == Dtype::float32 ? 16 : 12;
-  return has_lanes(plan) && f.x.batch[1] == 1 && f.batch[1] >= fewest;
+  return has_lanes(plan) && plan.forward.x.batch[1] == 1 && are_planes_many(plan.forward);
 }
 bool are_windows_small(const PoolGradPlan& plan, const Machine&) { return LaneShape::fits(plan); }
-bool is_turned(const PoolGradPlan& plan, const Machine&) { return TurnedShape::fits(plan); }
+bool is_turned(const PoolGradPlan& plan, const Machine&) {
+  return TurnedShape::fits(plan) && are_planes_many(plan.forward);
+}
 /// What windows of one row step over decides whether loops along rows take less: of pairs of
 /// float64 a vector of windows is enough.
 bool are_rows_short(const PoolGradPlan& plan, const Machine&) {
@@ -120,8 +123,8 @@ constexpr Predicate<PoolGradPlan> kSmall{
 constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/turned",
      {kHasAvx,
-      {"8 planes or more are packed, one after the other, and so short that a line of memory of "
-       "them stays in the caches side by side",
+      {"16 planes or more, 12 of 16-bit floats and 8 of float64, are packed, one after the other, "
+       "and so short that a line of memory of them stays in the caches side by side",
        is_turned},
       kSmall,
       {"no pairs or 3 x 3 windows, 2 apart, step over 448 bytes or more of rows, or pairs of "
