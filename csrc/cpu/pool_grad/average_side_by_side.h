@@ -9,6 +9,7 @@
 #include "cpu/memory/line_stream.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/blocks.h"
+#include "cpu/simd/convert.h"
 #include "cpu/simd/lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -36,6 +37,7 @@ struct WindowTerms {
   /// Writes the element of n planes.
   void hand_out(int64_t n, T* to) const {
     if (grad.empty()) return void(std::fill_n(to, n, T{}));
+    if (step == 1 && n < kStep && std::is_same_v<Sum, float>) return join_part(n, to);
     if (step != 1 || n < kStep) return join_each(n, to);
     if (!is_blocked) return join<0, 0, true>(n, to);
     if (divides) return join<1, 1, true>(n, to);
@@ -81,21 +83,33 @@ struct WindowTerms {
     if (i < n) write(n - kStep, has_zero);
   }
 
-  /// The same one by one, of planes that are few, or apart in the gradients.
+  /// The same one by one, of planes that are apart in the gradients, or few and of float64.
   [[gnu::noinline]] void join_each(int64_t n, T* to) const {
-    for (int64_t i = 0; i < n; ++i) {
-      Sum sum = 0;
-      for (int64_t k = 0, c = 0; c < columns; ++c) {
-        Sum column = 0;
-        for (int64_t r = 0; r < rows; ++r, ++k) {
-          const Sum g = Sum(load_as_acc(grad[size_t(k)][i * step]));
-          const Sum by = factor[size_t(k)];
-          column = joined(column, divides ? g / by : g * by, r == 0);
-        }
-        sum = joined(sum, column, c == 0);
-      }
-      to[i] = store_as<T>(has_zero ? sum + Sum(0) : sum);
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = store_as<T>(sum_of<Sum>([&](const T* row) { return load_as_acc(row[i * step]); }));
+  }
+
+  /// The same of planes that fill a part of a vector.
+  [[gnu::noinline]] void join_part(int64_t n, T* to) const {
+    if constexpr (std::is_same_v<Sum, float>) {
+      const Partial part{n};
+      store_narrow(to, sum_of<Sums>([&](const T* row) { return load_wide(row, part); }), part);
     }
+  }
+
+  template <class V, class Load>
+  V sum_of(const Load& load) const {
+    V sum{};
+    for (int64_t k = 0, c = 0; c < columns; ++c) {
+      V column{};
+      for (int64_t r = 0; r < rows; ++r, ++k) {
+        const V g = load(grad[size_t(k)]);
+        const Sum by = factor[size_t(k)];
+        column = joined(column, V(divides ? g / by : g * by), r == 0);
+      }
+      sum = joined(sum, column, c == 0);
+    }
+    return has_zero ? V(sum + V{}) : sum;
   }
 
   template <class V>

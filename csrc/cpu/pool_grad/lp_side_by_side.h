@@ -1,8 +1,11 @@
 // Gradient of Lp pooling for planes that lie side by side: an element of each at once.
 #pragma once
 
+#include <algorithm>
+
 #include "cpu/memory/tuning.h"
 #include "cpu/pool_grad/lp_vectors.h"
+#include "cpu/simd/convert.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -35,7 +38,7 @@ class LpSideBySide : LpArrays<T> {
   /// Windows in their order, each for all lanes.
   void join(const Task& task) const {
     alignas(64) V sums[kMostLanes];
-    for (int64_t i = 0; i < task.n; ++i) sums[i] = 0;
+    std::fill_n(sums, (task.n + kStep - 1) / kStep * kStep, V{0});
     const Covers slices = covers_of(f.axis[0], task.space(0));
     const Covers rows = covers_of(f.axis[1], task.space(1));
     const Covers columns = covers_of(f.axis[2], task.space(2));
@@ -52,20 +55,27 @@ class LpSideBySide : LpArrays<T> {
   }
 
   void add(const T* taps, int64_t norms, const T* grads, int64_t n, V* sums) const {
+    const auto add_share = [&](int64_t i, const auto& load) {
+      const auto share =
+          lp_share<Vector<V>>(load(taps + i), norms_at(norms + i, load), load(grads + i), f.p);
+      store_vector(sums + i, load_vector<Vector<V>>(sums + i) + share);
+    };
     int64_t i = 0;
-    for (; i + kStep <= n; i += kStep)
-      store_vector(sums + i, load_vector<Vector<V>>(sums + i) +
-                                 lp_share<Vector<V>>(load_floats(taps + i), norms_at(norms + i),
-                                                     load_floats(grads + i), f.p));
-    for (; i < n; ++i)
+    for (; i + kStep <= n; i += kStep) add_share(i, [](auto p) { return load_floats(p); });
+    if constexpr (std::is_same_v<V, float>) {
+      const Partial rest{n - i};
+      if (i < n) add_share(i, [&](auto p) { return load_wide(p, rest); });
+    }
+    for (; std::is_same_v<V, double> && i < n; ++i)
       sums[i] += lp_share<V>(load_as_acc(taps[i]), f.p == 1 ? V{1} : this->norm(norms + i),
                              load_as_acc(grads[i]), f.p);
   }
 
-  Vector<V> norms_at(int64_t offset) const {
+  template <class Load>
+  Vector<V> norms_at(int64_t offset, const Load& load) const {
     if (f.p == 1) return all_lanes(V{1});
-    if (this->are_norms_wide) return load_floats(static_cast<const V*>(this->norms) + offset);
-    return load_floats(static_cast<const T*>(this->norms) + offset);
+    if (this->are_norms_wide) return load(static_cast<const V*>(this->norms) + offset);
+    return load(static_cast<const T*>(this->norms) + offset);
   }
 };
 
