@@ -181,8 +181,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        "their "
        "taps times steps are at most 10",
        has_blocks}},
-     max_blocks,
-     {1.5, "106 max grad 3x3/2, 1x3x224x224, float32 L"}},
+     max_blocks},
     {"pool_grad/max_scatter", {}, scatter},
 };
 
