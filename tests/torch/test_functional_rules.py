@@ -218,11 +218,25 @@ def test_unpooling_goes_back() -> None:
 def test_unpooling_out_of_range_and_twice() -> None:
     """None reaches another plane; of two with one index the later stays, with its gradient."""
     x = torch.arange(1.0, 9).reshape(2, 2, 2).requires_grad_()
-    places = torch.tensor([[[0, 0], [-1, 3]], [[4, 1], [9, -5]]])
-    y = ours.max_unpool1d(x, places, 2)
-    assert y.tolist() == [[[2, 0, 0, 0], [0, 0, 0, 4]], [[0, 6, 0, 0], [0, 0, 0, 0]]]
-    (dx,) = torch.autograd.grad(y, x, torch.arange(16.0).reshape(2, 2, 4))
-    assert dx.tolist() == [[[0, 0], [0, 7]], [[0, 9], [0, 0]]]
+    for places, want, slopes in (
+        ([[[0, 0], [-1, 3]], [[4, 1], [9, -5]]],
+         [[[2, 0, 0, 0], [0, 0, 0, 4]], [[0, 6, 0, 0], [0, 0, 0, 0]]],
+         [[[0, 0], [0, 7]], [[0, 9], [0, 0]]]),
+        ([[[0, 0], [2, 3]], [[3, 1], [1, 1]]],
+         [[[2, 0, 0, 0], [0, 0, 3, 4]], [[0, 6, 0, 5], [0, 8, 0, 0]]],
+         [[[0, 0], [6, 7]], [[11, 9], [0, 13]]]),
+        ([[[0, 1], [2, 3]], [[0, 4], [0, 1]]],
+         [[[1, 2, 0, 0], [0, 0, 3, 4]], [[5, 0, 0, 0], [7, 8, 0, 0]]],
+         [[[0, 1], [6, 7]], [[8, 0], [12, 13]]]),
+        ([[[0, 1], [-1, 3]], [[0, 2], [0, 1]]],
+         [[[1, 2, 0, 0], [0, 0, 0, 4]], [[5, 0, 6, 0], [7, 8, 0, 0]]],
+         [[[0, 1], [0, 7]], [[8, 10], [12, 13]]]),
+    ):  # fmt: skip
+        for dtype in (torch.int32, torch.int64):
+            y = ours.max_unpool1d(x, torch.tensor(places, dtype=dtype), 2)
+            assert y.tolist() == want
+            (dx,) = torch.autograd.grad(y, x, torch.arange(16.0).reshape(2, 2, 4))
+            assert dx.tolist() == slopes
 
 
 def test_activations_by_torchs_names_too() -> None:

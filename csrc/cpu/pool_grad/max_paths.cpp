@@ -128,8 +128,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        is_turned},
       kSmall,
       {"no pairs or 3 x 3 windows, 2 apart, step over 448 bytes or more of rows, or pairs of "
-       "float64 "
-       "over a vector of windows",
+       "float64 over a vector of windows",
        are_rows_short}},
      turned,
      {26.1, "106 max grad 3x3/2, 2x512x7x7, float16 C"}},
@@ -178,8 +177,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      {33.7, "106 max grad 3x3/2, 2x512x7x7, bfloat16 L"}},
     {"pool_grad/max_blocks",
      {{"rows are packed, and windows have few taps that are near each other, at most 8 apart: "
-       "their "
-       "taps times steps are at most 10",
+       "their taps times steps are at most 10",
        has_blocks}},
      max_blocks},
     {"pool_grad/max_scatter", {}, scatter},

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import cudml.torch as canonical
+from cudml.torch._dispatch import are_within
 
 from ._arguments import is_sequence, rank, sides, tensor, whole, wholes
 from ._pooling import Pads, Sizes
@@ -42,6 +43,17 @@ def _sizes(
     return chosen
 
 
+def _whole_places(places: Tensor, plane: int) -> Tensor:
+    """Indices in the whole result of those that count within a plane; -1 where one is in none."""
+    n, c = places.shape[:2]
+    base = torch.arange(n * c, device=places.device).mul(plane)
+    base = base.view(n, c, *[1] * (places.dim() - 2))
+    if are_within(places, plane):
+        return places + base
+    is_inside = (places >= 0) & (places < plane)
+    return torch.where(is_inside, places + base, -1)
+
+
 def _max_unpool(
     function: str, count: int, input: Any, indices: Any, kernel_size: Any, stride: Any,
     padding: Any, output_size: Any,
@@ -59,12 +71,8 @@ def _max_unpool(
     window = wholes(function, "kernel_size", kernel_size, count, 1)
     strides = window if stride is None else wholes(function, "stride", stride, count, 1)
     spatial = _sizes(function, count, x, window, strides, padding, output_size)
-    plane = math.prod(spatial)
     n, c = x.shape[:2]
-    base = torch.arange(n * c, device=x.device).mul(plane).view(n, c, *[1] * count)
-    is_inside = (places >= 0) & (places < plane)
-    whole_places = torch.where(is_inside, places + base, -1)
-    y = canonical.max_unpooling(x, whole_places, [n, c, *spatial])
+    y = canonical.max_unpooling(x, _whole_places(places, math.prod(spatial)), [n, c, *spatial])
     return y.squeeze(0) if is_single else y
 
 
