@@ -44,8 +44,10 @@ int64_t place(MvnGradPlan& plan, bool exists, int64_t MvnGradAxis::* stride) {
 /// that share parameters follow each other, as they are taken together.
 MvnGradPlan rows_of(const MvnGradPlan& plan) {
   MvnGradPlan rows = plan;
-  std::stable_partition(rows.kept, rows.kept + rows.kept_rank,
-                        [](const MvnGradAxis& a) { return a.has_parameters(); });
+  MvnGradAxis* to = rows.kept;
+  for (const bool have_parameters : {true, false})
+    for (int d = 0; d < plan.kept_rank; ++d)
+      if (plan.kept[d].has_parameters() == have_parameters) *to++ = plan.kept[d];
   const int64_t fold = fold_of(plan);
   rows.reduced_rank = 1;
   MvnGradAxis& row = rows.reduced[0] = MvnGradAxis{};

@@ -179,7 +179,8 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      {{"rows are packed, and windows have few taps that are near each other, at most 8 apart: "
        "their taps times steps are at most 10",
        has_blocks}},
-     max_blocks},
+     max_blocks,
+     {1.73, "max grad 2x2/1, 16x3x112x112, float32 C, on Zen 4"}},
     {"pool_grad/max_scatter", {}, scatter},
 };
 
