@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -50,14 +51,18 @@ class Log(list[Noted]):
 
 @contextlib.contextmanager
 def logged() -> Iterator[Log]:
-    """What the block asked of the runtime."""
+    """What the block asked of the runtime, and no collector of garbage, which drops operators."""
     core, log = _backend.core, Log()
+    was_enabled = gc.isenabled()
+    gc.disable()
     core.simt_log(True)
     try:
         yield log
     finally:
         log.extend(Noted(*noted) for noted in core.simt_calls())
         core.simt_log(False)
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager
