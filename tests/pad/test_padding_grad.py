@@ -215,6 +215,25 @@ def test_slices_of_the_batch_have_the_bits_of_the_whole(mode: str, dtype: str) -
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("channels", [15, 16, 17, 48, 1100])
+@pytest.mark.parametrize("mode", SUMMED)
+def test_pads_of_pixels_with_many_channels(mode: str, channels: int, dtype: str) -> None:
+    """Last in memory, channels join a wrapped axis: pads are then thousands of elements."""
+    sizes = (2, channels, 3, 4)
+    for start, end in (((0, 0, 0, 0), (0, 0, 0, 2)), ((0, 0, 0, 3), (0, 0, 2, 0)),
+                       ((0, 0, 2, 0), (0, 0, 1, 0)), ((0, 0, 0, 7), (0, 0, 0, 9))):  # fmt: skip
+        grad = data((2, *padded(sizes[2:], start[2:], end[2:]), channels), dtype, 8)
+        last = np.moveaxis(grad, -1, 1)
+        check("padding_grad", last, sizes, start, end, mode=mode, layouts=("as given",))
+        got = cudml.padding_grad(last, sizes, start, end, mode=mode)
+        want = cudml.padding_grad(np.ascontiguousarray(last), sizes, start, end, mode=mode)
+        assert same_bits(got, want)
+        path = cudml.explain("padding_grad", last, sizes, start, end, mode=mode, device="cpu")
+        assert path.kernel == "pad_grad/rows"
+
+
+@pytest.mark.small
 def test_scaling_by_four_scales_every_bit() -> None:
     grad = data((3, 30, 41), "float32", 7)
     for mode in MODES:

@@ -2,6 +2,8 @@
 // mostly.
 #pragma once
 
+#include <numeric>
+
 #include "cpu/pad_grad/gather.h"
 #include "cpu/simd/convert.h"
 #include "cpu/simd/lanes.h"
@@ -12,6 +14,8 @@ namespace {
 
 /// A line: the folded axis, at each of whose positions `run` elements stand packed.
 struct GradLine {
+  static constexpr int64_t kLeastRun = 16;  // elements that are worth a position of their own
+
   PadGradAxis axis;
   int64_t run = 1;
   bool is_packed = false;
@@ -24,6 +28,20 @@ struct GradLine {
       run = inside.out;
     }
     is_packed = (axis.out == 1 || axis.grad_stride == run) && (axis.in == 1 || axis.stride == run);
+    if (axis.mode == Border::wrap) split();
+  }
+
+ private:
+  /// What goes round goes round as well by whole runs of elements, as an axis does that channels
+  /// lay behind: its ends are as many vectors then, and not elements that are looked up one by one.
+  void split() {
+    const int64_t each = std::gcd(std::gcd(axis.in, axis.out), axis.start);
+    if (each < kLeastRun) return;
+    for (int64_t* n : {&axis.in, &axis.out, &axis.start, &axis.inner_begin, &axis.inner_end})
+      *n /= each;
+    axis.grad_stride *= each;
+    axis.stride *= each;
+    run *= each;
   }
 };
 
