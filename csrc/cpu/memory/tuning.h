@@ -267,6 +267,9 @@ constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays
 /// The same of floats where short vectors read few rows in turn: whole rows, so that memory is read
 /// as it lies, are worth what the second-level cache takes to bring. Threads want so many shares.
 constexpr int64_t kLongGradColumns = 2048, kLeastColumnShares = 16;
+/// Elements of neighbouring cells that a thread takes all passes over: fewer are not worth their
+/// beginnings, and the first-level cache holds no more.
+constexpr int64_t kTurnElements = 8192;
 /// Elements from one position to the next below which several positions make up a row of columns,
 /// elements that such a row spans at most and at least, and the fewest rows, which share what each
 /// column begins with.

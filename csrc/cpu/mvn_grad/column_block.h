@@ -96,7 +96,7 @@ class ColumnBlock : public ColumnPasses {
   }
 
   /// Turns to other columns; `states` are those of all cells.
-  void begin(const ColumnSpan& span, const CellState<float>* states) {
+  void begin(const ColumnSpan& span, const ColumnStates<float>& states) {
     span_ = span;
     origin_ = GradWalk(plan_.kept, layout_.outer_rank, span.outer).offsets();
     set_constants(plan_, operands_, layout_, span, origin_, states, constants_);

@@ -38,17 +38,22 @@ struct ColumnSpan {
 template <int64_t kCount, class A>
 [[gnu::noinline]] void set_constants(const MvnGradPlan& plan, const Operands& o,
                                      const GradColumns& layout, const ColumnSpan& span,
-                                     const GradOffsets& origin, const CellState<A>* states,
+                                     const GradOffsets& origin, const ColumnStates<A>& states,
                                      ColumnConstants<kCount, A>& to) {
-  const CellState<A>* const own = states + span.outer * layout.kept.size;
-  layout.for_columns(span.first, span.n, [&](int64_t c, int64_t i, int64_t) {
-    const CellState<A>& state = own[i];
-    to.pivot[c] = state.normal.pivot;
-    to.delta[c] = state.normal.delta;
-    to.factor[c] = state.normal.factor;
-    to.shift[c] = -state.mean_w;
-    to.slope[c] = -state.mean_wz;
-  });
+  const int64_t first = span.outer * layout.kept.size;
+  const auto set = [&](const A* from, A* row) {
+    if (layout.columns == layout.kept.size)
+      return void(std::copy_n(from + span.first, span.n, row));
+    layout.for_columns(span.first, span.n,
+                       [&](int64_t c, int64_t i, int64_t) { row[c] = from[i]; });
+  };
+  set(states.pivots + first, to.pivot);
+  set(states.deltas + first, to.delta);
+  set(states.factors + first, to.factor);
+  set(states.means_w + first, to.shift);
+  set(states.means_wz + first, to.slope);
+  for (A* row : {to.shift, to.slope})
+    for (int64_t c = 0; c < span.n; ++c) row[c] = -row[c];
   read_scales(plan, o, layout, origin, span.first, span.n, to.scale);
   std::fill_n(to.bias, span.n, A(0));
   if (plan.has_bias)

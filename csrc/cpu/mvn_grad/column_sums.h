@@ -1,10 +1,12 @@
 // Sums of all columns of a gradient, and what they come to for the cells.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "cpu/mvn_grad/cell.h"
 #include "cpu/mvn_grad/column_layout.h"
+#include "cpu/mvn_grad/column_states.h"
 #include "cpu/mvn_grad/totals.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -23,6 +25,10 @@ void read_columns(const void* tensor, Dtype dtype, const GradColumns& layout,
   const int64_t of_cell = layout.kept.*stride, of_column = layout.folded.*stride;
   visit(dtype, FloatTypes{}, [&]<class T>() {
     const T* const from = static_cast<const T*>(tensor) + origin;
+    if (of_cell == 1 && layout.columns == layout.kept.size) {
+      for (int64_t c = 0; c < n; ++c) to[c] = A(load_as_acc(from[first + c]));
+      return;
+    }
     layout.for_columns(first, n, [&](int64_t c, int64_t i, int64_t f) {
       to[c] = A(load_as_acc(from[i * of_cell + f * of_column]));
     });
@@ -41,188 +47,297 @@ void read_scales(const MvnGradPlan& plan, const Operands& o, const GradColumns& 
   for (int64_t c = 0; c < n; ++c) to[c] = static_cast<A>(double(to[c]) * slope);
 }
 
+/// Positions [first, last) of the kept dimensions outside.
+struct OuterRange {
+  int64_t first, last;
+
+  int64_t count() const { return last - first; }
+};
+
+/// All memory is taken at the beginning. Calls for different positions may come from different
+/// threads.
 template <class A>
 class ColumnSums {
  public:
-  using State = CellState<A>;
-
-  ColumnSums(const MvnGradPlan& plan, const Operands& operands)
+  ColumnSums(const MvnGradPlan& plan, const Operands& operands, bool has_products)
       : plan_(plan),
         operands_(operands),
         layout_(plan),
-        states_(new State[size_t(plan.cells)]),
-        is_joined_(new bool[size_t(plan.cells)]()) {
-    for (int64_t cell = 0; cell < plan_.cells; ++cell)
-      states_[size_t(cell)] = state_given<A>(plan_, operands_, offsets(cell));
+        has_products_(has_products),
+        has_own_scales_(std::any_of(plan.kept, plan.kept + layout_.outer_rank,
+                                    [](const MvnGradAxis& a) { return a.scale != 0; })),
+        memory_(new std::byte[size_t(place(nullptr))]) {
+    place(memory_.get());
+    states_.clear(plan.cells);
+    std::fill_n(is_joined_, plan.cells, false);
+    if (has_products) read_all_scales();
+    if (plan.has_own_statistics()) find_places();
+    if (plan.are_given || plan.has_sums)
+      for_cells({0, layout_.outer}, [&](int64_t cell, const GradOffsets& at) {
+        states_.set(cell, state_given<A>(plan_, operands_, at));
+      });
   }
 
   const GradColumns& layout() const { return layout_; }
-  const State* states() const { return states_.get(); }
+  const ColumnStates<A>& states() const { return states_; }
 
-  /// Whether h and h * z are found for all cells.
-  bool are_joined() const { return sums_[3] && are_joined_; }
+  /// Whether h and h * z are found for all cells of some positions.
+  bool are_joined(const OuterRange& range) const {
+    const bool* const joined = is_joined_;
+    return std::all_of(joined + range.first * layout_.kept.size,
+                       joined + range.last * layout_.kept.size, [](bool is) { return is; });
+  }
 
   /// The mean of some elements at even distances as a pivot: of a constant cell exactly what it is
   /// made of.
-  void guess() {
-    int64_t places = 1, at[kPlaces];
-    while (places < kPlaces && places * 16 <= layout_.rows) places *= 2;
-    for (int64_t k = 0; k < places; ++k)
-      at[k] = GradWalk(layout_.reduced, layout_.row_rank, k * (layout_.rows / places)).offsets().x +
-              k % layout_.fold;
-    for (int64_t cell = 0; cell < plan_.cells; ++cell) {
-      const int64_t own = offsets(cell).x;
-      A values[kPlaces];
-      for (int64_t k = 0; k < places; ++k)
-        values[k] = A(read_wide(operands_.inputs[0], plan_.dtype, own + at[k]));
-      for (int64_t half = places / 2; half > 0; half /= 2)
-        for (int64_t k = 0; k < half; ++k) values[k] += values[k + half];
-      states_[size_t(cell)].normal.pivot = finite_or_0(values[0] / A(places));
-    }
+  void guess(const OuterRange& range) {
+    visit(plan_.dtype, FloatTypes{}, [&]<class T>() {
+      const T* const x = static_cast<const T*>(operands_.inputs[0]);
+      GradWalk walk(plan_.kept, layout_.outer_rank, range.first);
+      for (int64_t outer = range.first; outer < range.last; ++outer, walk.advance()) {
+        const T* const row = x + walk.offsets().x;
+        A* const pivots = states_.pivots + outer * layout_.kept.size;
+        for (int64_t i = 0; i < layout_.kept.size; i += kGuessed)
+          guess_some(row + i * layout_.kept.x, std::min(kGuessed, layout_.kept.size - i),
+                     pivots + i);
+      }
+    });
   }
 
-  /// Adds up sum k of `count` parts of all columns, those of products only where they have not been
-  /// joined to a cell's. A column that is there several times has as many parts.
-  void add_parts(const double* parts, int64_t count, int k) {
+  /// Takes sum k of columns [first, first + n) at a position over, that of products only where it
+  /// has not been joined to a cell's.
+  void put(int64_t outer, int64_t first, int64_t n, const double* from, int k) {
+    double* const to = sums_[k] + outer * layout_.unit;
+    if (k < 2) return void(std::copy_n(from, n, to + first));
+    const bool* const joined = is_joined_ + outer * layout_.kept.size;
+    layout_.for_columns(first, n, [&](int64_t c, int64_t i, int64_t) {
+      if (!joined[i]) to[first + c] = from[c];
+    });
+  }
+
+  /// The same of all columns, of `count` parts of each, which add up. A column that is there
+  /// several times has as many parts.
+  void add_parts(const OuterRange& range, const double* parts, int64_t count, int k) {
     const int64_t columns = layout_.unit;
     count *= layout_.repeat;
-    std::unique_ptr<double[]>& sums = sums_[k];
-    if (!sums) sums.reset(new double[size_t(layout_.outer * columns)]);
-    if (count == 1) {
-      for (int64_t i = 0; i < layout_.outer * columns; ++i)
-        if (k < 2 || !is_joined_[size_t(i / layout_.fold)]) sums[size_t(i)] = parts[i];
-      return;
-    }
-    std::unique_ptr<Total<A>[]> joined(new Total<A>[size_t(columns)]);
-    for (int64_t outer = 0; outer < layout_.outer; ++outer) {
-      for (int64_t c = 0; c < columns; ++c) joined[size_t(c)] = {parts[c]};
-      for (int64_t p = 1; p < count; ++p) {
-        const double* const more = parts + p * columns;
-#pragma GCC ivdep
-        for (int64_t c = 0; c < columns; ++c) joined[size_t(c)].add(more[c]);
+    for (int64_t outer = range.first; outer < range.last; ++outer) {
+      const double* const own = parts + outer * count * columns;
+      for (int64_t first = 0; first < columns; first += kPartColumns) {
+        const int64_t n = std::min(kPartColumns, columns - first);
+        double sums[kPartColumns];
+        add_part_columns(own + first, count, n, sums);
+        put(outer, first, n, sums, k);
       }
-      parts += count * columns;
-      double* const to = sums.get() + outer * columns;
-      for (int64_t c = 0; c < columns; ++c)
-        if (k < 2 || !is_joined_[size_t(outer * layout_.kept.size + c / layout_.fold)])
-          to[c] = joined[size_t(c)].value();
     }
   }
 
   /// Makes statistics of the sums about the pivots. A first time a cell whose pivot was far from
   /// its mean gets that instead, and nothing else is changed if there is one: returns false then.
-  bool take_statistics(bool is_last) {
+  bool take_statistics(const OuterRange& range, bool has_products, bool is_last) {
     bool are_near = true;
-    for (int64_t cell = 0; !is_last && plan_.use_mean && cell < plan_.cells; ++cell) {
-      const Moments<A> m = moments(cell);
-      if (m.delta * m.delta <= 4 * (m.m2 / m.n)) continue;
-      are_near = false;
-      states_[size_t(cell)].normal.pivot = finite_or_0(static_cast<A>(double(m.pivot) + m.delta));
-    }
+    if (!is_last && plan_.use_mean)
+      for_some(range, [&](int64_t cell, int64_t count, const SumsOfCells<A>& sums) {
+        if (sums.are_near()) return;
+        are_near = false;
+        move_pivots(cell, count, sums);
+      });
     if (!are_near) return false;
-    for (int64_t cell = 0; cell < plan_.cells; ++cell) {
-      const Moments<A> m = moments(cell);
-      Normalizer<A>& normal = states_[size_t(cell)].normal;
-      normal = normalizer_of(m, plan_.use_variance, plan_.epsilon);
-      if (sums_[3]) are_joined_ &= join(cell, double(normal.factor), m.delta);
-    }
+    for_some(range, [&](int64_t cell, int64_t count, SumsOfCells<A>& sums) {
+      sums.normalize(states_.pivots + cell, states_.deltas + cell, states_.factors + cell);
+      if (has_products)
+        layout_.fold == 1 ? join(cell, count, sums) : join_folded(cell, count, sums);
+    });
     return true;
   }
 
-  void find_means() {
-    const auto n = double(plan_.cell_size);
-    for_outer([&](int64_t outer, const GradOffsets&) {
-      for (int64_t i = 0; i < layout_.kept.size; ++i) {
-        const int64_t cell = outer * layout_.kept.size + i;
-        State& state = states_[size_t(cell)];
-        const A* const own = scales_.get() + i * layout_.fold;
-        const auto scale = [&](int64_t f) { return double(own[f]); };
-        if (plan_.use_mean) state.mean_w = static_cast<A>(sum_of(cell, 2, scale) / n);
-        if (plan_.use_variance) state.mean_wz = static_cast<A>(sum_of(cell, 3, scale) / n);
-      }
-    });
+  void find_means(const OuterRange& range) {
+    for (int64_t outer = range.first; outer < range.last; ++outer) {
+      const int64_t cell = outer * layout_.kept.size;
+      if (plan_.use_mean) find_means(2, cell, scales(outer), states_.means_w + cell);
+      if (plan_.use_variance) find_means(3, cell, scales(outer), states_.means_wz + cell);
+    }
   }
 
   void add_totals() {
     const bool are_sums = plan_.kind == MvnGradKind::sums;
     const Totals<A> totals(plan_, 1, operands_);
     const double slope = linear_slope<A>(plan_.activation);
-    for_outer([&](int64_t outer, const GradOffsets& origin) {
+    const MvnGradAxis& along = layout_.fold == 1 ? layout_.kept : layout_.folded;
+    GradWalk walk(plan_.kept, layout_.outer_rank, 0);
+    for (int64_t outer = 0; outer < layout_.outer; ++outer, walk.advance())
       for (int k = 0; k < 2; ++k) {
         if (!totals.is_wanted(k)) continue;
-        const double* sum = sums_[(k == 0) != are_sums ? 3 : 2].get() + outer * layout_.unit;
-        const A* scale = scales_.get();
-        for (int64_t i = 0; i < layout_.kept.size; ++i) {
-          int64_t at = origin.totals[k] + i * layout_.kept.totals[k];
-          for (int64_t f = 0; f < layout_.fold; ++f, at += layout_.folded.totals[k])
-            totals.add_one(0, k, at, *sum++ * (are_sums ? double(*scale++) : slope));
-        }
+        const double* sum = sums_[(k == 0) != are_sums ? 3 : 2] + outer * layout_.unit;
+        const A* scale = scales(outer);
+        int64_t at = walk.offsets().totals[k];
+        const int64_t row = layout_.fold == 1 ? layout_.unit : layout_.fold, step = along.totals[k];
+        for (int64_t c = 0; c < layout_.unit; c += row, at += layout_.kept.totals[k])
+          totals.add_sums(0, k, at, step, row, [&](int64_t i) {
+            return sum[c + i] * (are_sums ? double(scale[c + i]) : slope);
+          });
       }
-    });
     totals.finish();
   }
 
  private:
   static constexpr int64_t kPlaces = 32;  // of a cell that its mean is guessed from
+  static constexpr int64_t kGuessed = 16;
+  static constexpr int64_t kPartColumns = 256;
 
-  /// Calls fn(position, where its rows begin) for the positions of the kept dimensions outside,
-  /// with the scales of its columns.
+  /// Calls fn(cell, where it begins) for the cells at some positions.
   template <class Fn>
-  void for_outer(const Fn& fn) {
-    if (!scales_) scales_.reset(new A[size_t(layout_.unit)]);
-    GradWalk walk(plan_.kept, layout_.outer_rank, 0);
-    int64_t filled = -1;  // with the scales from there on
-    for (int64_t outer = 0; outer < layout_.outer; ++outer, walk.advance()) {
-      const GradOffsets origin = walk.offsets();
-      if (origin.scale != filled)
-        read_scales(plan_, operands_, layout_, origin, 0, layout_.unit, scales_.get());
-      filled = origin.scale;
-      fn(outer, origin);
+  void for_cells(const OuterRange& range, const Fn& fn) const {
+    GradWalk walk(plan_.kept, layout_.outer_rank, range.first);
+    int64_t cell = range.first * layout_.kept.size;
+    for (int64_t outer = range.first; outer < range.last; ++outer, walk.advance()) {
+      GradOffsets at = walk.offsets();
+      for (int64_t i = 0; i < layout_.kept.size; ++i, at.add(layout_.kept, 1)) fn(cell++, at);
     }
   }
 
-  GradOffsets offsets(int64_t cell) const {
-    return GradWalk(plan_.kept, plan_.kept_rank, cell).offsets();
+  /// Gives arrays their places in the memory, and returns how much that is.
+  int64_t place(std::byte* memory) {
+    Carver carver(memory);
+    const bool is_summed[2] = {plan_.has_own_statistics(), has_products_};
+    for (int k = 0; k < 4; ++k)
+      if (is_summed[k / 2]) sums_[k] = carver.take<double>(layout_.outer * layout_.unit);
+    states_ = ColumnStates<A>(plan_.cells, carver);
+    is_joined_ = carver.take<bool>(plan_.cells);
+    scales_ = carver.take<A>((has_own_scales_ ? layout_.outer : 1) * layout_.unit);
+    return carver.bytes();
+  }
+
+  /// Where a cell's guess is taken from, from its beginning.
+  void find_places() {
+    places_ = 1;
+    while (places_ < kPlaces && places_ * 16 <= layout_.rows) places_ *= 2;
+    for (int64_t k = 0; k < places_; ++k)
+      place_[k] =
+          GradWalk(layout_.reduced, layout_.row_rank, k * (layout_.rows / places_)).offsets().x +
+          k % layout_.fold;
+  }
+
+  /// Of the columns at one position outside, or at each of them where scale varies.
+  void read_all_scales() {
+    const int64_t count = has_own_scales_ ? layout_.outer : 1, unit = layout_.unit;
+    GradWalk walk(plan_.kept, layout_.outer_rank, 0);
+    for (int64_t outer = 0; outer < count; ++outer, walk.advance())
+      read_scales(plan_, operands_, layout_, walk.offsets(), 0, unit, scales_ + outer * unit);
+  }
+  const A* scales(int64_t outer) const {
+    return scales_ + (has_own_scales_ ? outer * layout_.unit : 0);
+  }
+
+  /// Adds up the parts of n columns.
+  void add_part_columns(const double* parts, int64_t count, int64_t n, double* sums) const {
+    Total<A> joined[kPartColumns];
+    for (int64_t c = 0; c < n; ++c) joined[c] = {parts[c]};
+    for (int64_t p = 1; p < count; ++p) {
+      const double* const more = parts + p * layout_.unit;
+      for (int64_t c = 0; c < n; ++c) joined[c].add(more[c]);
+    }
+    for (int64_t c = 0; c < n; ++c) sums[c] = joined[c].value();
   }
 
   static A finite_or_0(A v) { return is_finite(double(v)) ? v : 0; }
 
-  /// Sum k of a cell's columns, each times factor(column).
-  template <class Factor>
-  double sum_of(int64_t cell, int k, const Factor& factor) const {
-    double sum = 0;
-    for (int64_t f = 0; f < layout_.fold; ++f)
-      sum += sums_[k][size_t(cell * layout_.fold + f)] * factor(f);
-    return sum;
+  /// Guesses of n cells that follow each other.
+  template <class T>
+  void guess_some(const T* x, int64_t n, A* to) const {
+    A values[kPlaces][kGuessed];
+    for (int64_t k = 0; k < places_; ++k)
+      for (int64_t c = 0; c < n; ++c)
+        values[k][c] = A(load_as_acc(x[place_[k] + c * layout_.kept.x]));
+    for (int64_t half = places_ / 2; half > 0; half /= 2)
+      for (int64_t k = 0; k < half; ++k)
+        for (int64_t c = 0; c < n; ++c) values[k][c] += values[k + half][c];
+    for (int64_t c = 0; c < n; ++c) to[c] = finite_or_0(values[0][c] / A(places_));
   }
 
-  Moments<A> moments(int64_t cell) const {
-    const auto n = double(plan_.cell_size);
-    const auto one = [](int64_t) { return 1.0; };
-    const double sum = sum_of(cell, 0, one), square = sum_of(cell, 1, one);
-    if (!plan_.use_mean) return {n, 0, 0, square};
-    return moments_about<A>(n, states_[size_t(cell)].normal.pivot, sum, square);
-  }
-
-  /// Turns a cell's h * d into h * z, if that loses nothing: no product of d has left the range.
-  bool join(int64_t cell, double factor, double delta) {
-    double all = 0;
-    for (int64_t f = 0; f < layout_.fold; ++f) {
-      const auto c = size_t(cell * layout_.fold + f);
-      sums_[3][c] = factor * fused(-delta, sums_[2][c], sums_[3][c]);
-      all += sums_[3][c];
+  /// What columns of some cells add up to.
+  void add_columns(int k, int64_t cell, int64_t count, double* to) const {
+    const double* from = sums_[k] + cell * layout_.fold;
+    if (layout_.fold == 1) return void(std::copy_n(from, count, to));
+    for (int64_t c = 0; c < count; ++c) {
+      to[c] = 0;
+      for (int64_t f = 0; f < layout_.fold; ++f) to[c] += *from++;
     }
-    return is_joined_[size_t(cell)] = factor >= 0x1p-20 && factor <= 0x1p20 && is_finite(all);
+  }
+
+  /// Calls fn(first cell, how many, their sums) until all cells of some positions are through.
+  template <class Fn>
+  void for_some(const OuterRange& range, const Fn& fn) const {
+    const int64_t end = range.last * layout_.kept.size;
+    for (int64_t cell = range.first * layout_.kept.size; cell < end; cell += kTogether) {
+      const int64_t count = std::min(kTogether, end - cell);
+      SumsOfCells<A> sums(plan_, count);
+      add_columns(0, cell, count, sums.sum);
+      add_columns(1, cell, count, sums.square);
+      fn(cell, count, sums);
+    }
+  }
+
+  void move_pivots(int64_t cell, int64_t count, const SumsOfCells<A>& sums) {
+    A* const pivot = states_.pivots + cell;
+    for (int64_t c = 0; c < count; ++c)
+      if (!sums.is_near(c)) pivot[c] = finite_or_0(static_cast<A>(double(pivot[c]) + sums.mean(c)));
+  }
+
+  /// The means of w, or of w * z, of the cells at a position.
+  void find_means(int k, int64_t cell, const A* scale, A* to) const {
+    const double share = 1 / double(plan_.cell_size);
+    const double* sum = sums_[k] + cell * layout_.fold;
+    if (layout_.fold == 1) {
+      for (int64_t c = 0; c < layout_.kept.size; ++c)
+        to[c] = static_cast<A>(sum[c] * double(scale[c]) * share);
+      return;
+    }
+    for (int64_t c = 0; c < layout_.kept.size; ++c) {
+      double all = 0;
+      for (int64_t f = 0; f < layout_.fold; ++f) all += *sum++ * double(*scale++);
+      to[c] = static_cast<A>(all * share);
+    }
+  }
+
+  static bool is_joinable(double factor) { return factor >= 0x1p-20 && factor <= 0x1p20; }
+
+  /// Turns cells' h * d into h * z, if that loses nothing: no product of d has left the range.
+  void join(int64_t cell, int64_t count, const SumsOfCells<A>& sums) {
+    const A* const factors = states_.factors + cell;
+    const double* const h = sums_[2] + cell;
+    double* const product = sums_[3] + cell;
+    bool* const joined = is_joined_ + cell;
+    for (int64_t c = 0; c < count; ++c) {
+      const auto factor = double(factors[c]);
+      product[c] = factor * fused(-sums.delta[c], h[c], product[c]);
+      joined[c] = is_joinable(factor) & is_finite(product[c]);
+    }
+  }
+
+  void join_folded(int64_t cell, int64_t count, const SumsOfCells<A>& sums) {
+    const double* h = sums_[2] + cell * layout_.fold;
+    double* product = sums_[3] + cell * layout_.fold;
+    for (int64_t c = 0; c < count; ++c) {
+      const auto factor = double(states_.factors[cell + c]);
+      double all = 0;
+      for (int64_t f = 0; f < layout_.fold; ++f, ++product) {
+        *product = factor * fused(-sums.delta[c], *h++, *product);
+        all += *product;
+      }
+      is_joined_[size_t(cell + c)] = is_joinable(factor) && is_finite(all);
+    }
   }
 
   const MvnGradPlan& plan_;
   const Operands& operands_;
   GradColumns layout_;
-  std::unique_ptr<State[]> states_;
-  std::unique_ptr<bool[]> is_joined_;  // h * z of a cell's columns is found
-  bool are_joined_ = true;
-  std::unique_ptr<A[]> scales_;        // of the columns at one position outside
-  std::unique_ptr<double[]> sums_[4];  // of each column: d, d * d; h, h * z
+  bool has_products_, has_own_scales_;
+  int64_t places_ = 1, place_[kPlaces] = {};
+  std::unique_ptr<std::byte[]> memory_;
+  ColumnStates<A> states_;
+  bool* is_joined_;       // h * z of a cell's columns is found
+  A* scales_;             // of columns, at one position outside or at each
+  double* sums_[4] = {};  // of each column: d, d * d; h, h * z
 };
 
 }  // namespace

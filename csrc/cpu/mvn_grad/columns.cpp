@@ -23,32 +23,63 @@ class ColumnCells {
   ColumnCells(const MvnGradPlan& plan, const Operands& operands)
       : plan_(plan),
         operands_(operands),
-        sums_(plan, operands),
+        needs_products_(plan.has_totals() || plan.has_own_sums()),
+        sums_(plan, operands, needs_products_),
         layout_(sums_.layout()),
         parts_((layout_.rows + kPartRows - 1) / kPartRows),
         width_(width_of(layout_.columns)),
         blocks_((layout_.columns + width_ - 1) / width_),
-        keeps_h_(keeps_slopes()) {}
+        turn_(std::max<int64_t>(1, tuning::mvn_grad::kTurnElements * layout_.outer /
+                                       std::max<int64_t>(1, plan.cells * plan.cell_size))),
+        is_in_turn_(goes_in_turn()),
+        keeps_h_(keeps_slopes()) {
+    if (has_parts()) sums_of_parts_.reset(new double[size_t(4 * part_columns())]);
+  }
 
   void run() {
-    const bool needs_products = plan_.has_totals() || plan_.has_own_sums();
-    ColumnWork last{false, needs_products, plan_.wants_dx};
-    if (plan_.has_own_statistics()) {
-      find_statistics(needs_products && !reads_input(plan_.activation.kind));
-      last.products = needs_products && !sums_.are_joined();
-    }
-    if (plan_.has_own_sums()) {
-      if (last.products) take_pass({false, true, false, keeps_h_});
-      sums_.find_means();
-      last.products = false;
-      last.is_kept = keeps_h_;
-    }
-    if (last.products || last.writes) take_pass(last);
+    if (is_in_turn_)
+      parallel_for(layout_.outer, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+        for (int64_t outer = begin; outer < end; outer += turn_)
+          run_cells({outer, std::min(outer + turn_, end)});
+      });
+    else
+      run_cells({0, layout_.outer});
     if (plan_.has_totals()) sums_.add_totals();
   }
 
  private:
+  static constexpr int64_t kManyPositions = 4;  // for each thread, whose shares are even then
+  static constexpr int64_t kMostWidth = kIsWide ? tuning::mvn_grad::kGradColumns : kBlockColumns;
   static constexpr int64_t kPartRows = 256;  // whatever is kept beside: sums must not change by it
+
+  /// The cells at some positions of the kept dimensions outside, by as many passes as they need.
+  void run_cells(const OuterRange& range) {
+    ColumnWork last{false, needs_products_, plan_.wants_dx};
+    if (plan_.has_own_statistics()) {
+      const bool has_products = needs_products_ && !reads_input(plan_.activation.kind);
+      find_statistics(range, has_products);
+      last.products = needs_products_ && !(has_products && sums_.are_joined(range));
+    }
+    if (plan_.has_own_sums()) {
+      if (last.products) take_pass(range, {false, true, false, keeps_h_});
+      sums_.find_means(range);
+      last.products = false;
+      last.is_kept = keeps_h_;
+    }
+    if (last.products || last.writes) take_pass(range, last);
+  }
+
+  /// Whether a thread takes all passes over the cells at few positions before those at the next
+  /// ones, and finds in its caches what it has read: threads have as many positions then, or many.
+  bool goes_in_turn() const {
+    const int64_t threads = num_threads(), outer = layout_.outer;
+    return outer > 1 && (outer % threads == 0 || outer >= kManyPositions * threads);
+  }
+
+  /// Whether columns have more than one sum, and those of all.
+  bool has_parts() const { return parts_ > 1 || layout_.repeat > 1; }
+  int64_t part_columns() const { return layout_.outer * parts_ * layout_.columns; }
+  double* sums_of_parts(int k) const { return sums_of_parts_.get() + k * part_columns(); }
 
   /// Whether h stays where dx will be, if no column is in two tiles: slopes cost more than the
   /// caches, and but for quick ones more than memory.
@@ -58,7 +89,8 @@ class ColumnCells {
                            (kIsWide || layout_.columns % kTileColumns == 0);
     if (!has_place || layout_.is_gathered) return false;
     if (!reads_input(f.kind) || Gate<float>::suits(f)) return false;
-    return plan_.cells * plan_.cell_size <= tuning::mvn_grad::kMostKeptColumns || kIsWide ||
+    const int64_t cells = is_in_turn_ ? layout_.kept.size : plan_.cells;
+    return cells * plan_.cell_size <= tuning::mvn_grad::kMostKeptColumns || kIsWide ||
            !SwishPass::suits(f);
   }
 
@@ -80,38 +112,48 @@ class ColumnCells {
   }
 
   /// One pass about a guess, and where that was far from the mean, another one about the mean.
-  void find_statistics(bool has_products) {
+  void find_statistics(const OuterRange& range, bool has_products) {
     const ColumnWork work{true, has_products, false};
-    if (plan_.use_mean) sums_.guess();
-    take_pass(work);
-    if (sums_.take_statistics(false)) return;
-    take_pass(work);
-    sums_.take_statistics(true);
+    if (plan_.use_mean) sums_.guess(range);
+    take_pass(range, work);
+    if (sums_.take_statistics(range, has_products, false)) return;
+    take_pass(range, work);
+    sums_.take_statistics(range, has_products, true);
   }
 
-  /// One pass over all rows. Sums of all columns are added up part by part.
-  void take_pass(const ColumnWork& work) {
-    const int64_t columns = layout_.columns, units = layout_.outer * parts_;
-    const bool is_summed[4] = {work.moments, work.moments, work.products, work.products};
-    std::unique_ptr<double[]> parts[4];
+  /// One pass over all rows of some cells. Sums of all columns are added up part by part.
+  void take_pass(const OuterRange& range, const ColumnWork& work) {
+    const int64_t tasks = range.count() * parts_ * blocks_;
+    const auto pass = [&](int64_t begin, int64_t end) { run_tasks(range, begin, end, work); };
+    if (is_in_turn_)
+      pass(0, tasks);
+    else
+      parallel_for(tasks, plan_.compulsory_bytes(), pass);
+    if (!has_parts()) return;
     for (int k = 0; k < 4; ++k)
-      if (is_summed[k]) parts[k].reset(new double[size_t(units * columns)]);
-    parallel_for(units * blocks_, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
-      const Room<Block> block(plan_, operands_, layout_);
-      for (int64_t i = begin; i < end; ++i) {
-        checkpoint();
-        const int64_t part = i % parts_, b = i / parts_ % blocks_, outer = i / parts_ / blocks_,
-                      first = b * width_, row = (outer * parts_ + part) * columns + first;
-        const ColumnSpan span{outer, first, std::min(width_, columns - first)};
-        if (block->span() != span) block->begin(span, sums_.states());
-        run_part(*block, part, work);
-        double* to[4];
-        for (int k = 0; k < 4; ++k) to[k] = parts[k].get() + (is_summed[k] ? row : 0);
-        block->take_sums(work, to);
-      }
-    });
-    for (int k = 0; k < 4; ++k)
-      if (is_summed[k]) sums_.add_parts(parts[k].get(), parts_, k);
+      if (k < 2 ? work.moments : work.products) sums_.add_parts(range, sums_of_parts(k), parts_, k);
+  }
+
+  /// Tasks [begin, end) of a pass: parts of blocks.
+  void run_tasks(const OuterRange& range, int64_t begin, int64_t end, const ColumnWork& work) {
+    const Room<Block> block(plan_, operands_, layout_);
+    const Room<Elements<double, 4 * kMostWidth>> sums;
+    for (int64_t i = begin; i < end; ++i) {
+      checkpoint();
+      const int64_t part = i % parts_, b = i / parts_ % blocks_,
+                    outer = range.first + i / parts_ / blocks_, first = b * width_;
+      const ColumnSpan span{outer, first, std::min(width_, layout_.columns - first)};
+      if (block->span() != span) block->begin(span, sums_.states());
+      run_part(*block, part, work);
+      double* to[4];
+      for (int k = 0; k < 4; ++k)
+        to[k] = has_parts() ? sums_of_parts(k) + (outer * parts_ + part) * layout_.columns + first
+                            : sums->at + k * kMostWidth;
+      block->take_sums(work, to);
+      if (has_parts()) continue;
+      for (int k = 0; k < 4; ++k)
+        if (k < 2 ? work.moments : work.products) sums_.put(outer, first, span.n, to[k], k);
+    }
   }
 
   void run_part(Block& block, int64_t part, const ColumnWork& work) const {
@@ -123,10 +165,13 @@ class ColumnCells {
 
   const MvnGradPlan& plan_;
   const Operands& operands_;
+  bool needs_products_;
   ColumnSums<Acc<T>> sums_;
   const GradColumns& layout_;
   int64_t parts_, width_, blocks_;
-  bool keeps_h_;
+  int64_t turn_;  // positions outside that a thread takes together
+  bool is_in_turn_, keeps_h_;
+  std::unique_ptr<double[]> sums_of_parts_;  // where columns have several
 };
 
 }  // namespace

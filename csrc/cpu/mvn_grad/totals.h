@@ -161,10 +161,19 @@ class Totals {
 
   /// Adds what is itself a sum.
   void add_one(int64_t share, int k, int64_t at, double sum) const {
-    if (is_direct(k))
-      put_row(k, at, 1, 1, [sum](int64_t) { return sum; });
+    add_sums(share, k, at, 1, 1, [sum](int64_t) { return sum; });
+  }
+
+  /// The same of sum(i), i in [0, n), to elements at + i * stride.
+  template <class Sum>
+  void add_sums(int64_t share, int k, int64_t at, int64_t stride, int64_t n, const Sum& sum) const {
+    if (is_direct(k)) return put_row(k, at, stride, n, sum);
+    Total<A>* const to = room_[k].get() + share * plan_.totals[k].count + at;
+    if (stride == 1)
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i].add(sum(i));
     else
-      room_[k][size_t(share * plan_.totals[k].count + at)].add(sum);
+      for (int64_t i = 0; i < n; ++i) to[i * stride].add(sum(i));
   }
 
   /// Adds the shares, and rounds once.

@@ -27,7 +27,7 @@ class WideBlock {
   const ColumnSpan& span() const { return span_; }
 
   /// Turns to other columns; `states` are those of all cells.
-  void begin(const ColumnSpan& span, const CellState<double>* states) {
+  void begin(const ColumnSpan& span, const ColumnStates<double>& states) {
     span_ = span;
     origin_ = GradWalk(plan_.kept, layout_.outer_rank, span.outer).offsets();
     set_constants(plan_, operands_, layout_, span, origin_, states, columns_);
