@@ -133,6 +133,20 @@ struct Axes {
     }
   }
 
+  /// Adds the next faster axis of a total, to the one before where they stand like one.
+  static void append(MvnGradTotal& total, int64_t size, int64_t stride) {
+    if (size == 1) return;
+    if (total.rank > 0) {
+      auto& [outer_size, outer_stride] = total.axis[total.rank - 1];
+      if (outer_stride == size * stride) {
+        outer_size *= size;
+        outer_stride = stride;
+        return;
+      }
+    }
+    total.axis[total.rank++] = {size, stride};
+  }
+
   /// Gives total `k` its dense order, and the axes their strides in it.
   MvnGradTotal total(int k, int output, const TensorDesc* tensor) {
     MvnGradTotal result;
@@ -145,7 +159,7 @@ struct Axes {
       (is_summed[k][i] ? result.terms : result.count) *= axis[i].size;
     }
     for (int i = 0; i < rank; ++i)
-      if (!is_summed[k][i]) result.axis[result.rank++] = {axis[i].size, outputs[k][i]};
+      if (!is_summed[k][i]) append(result, axis[i].size, outputs[k][i]);
     return result;
   }
 };

@@ -68,14 +68,14 @@ struct GradColumns {
     return offsets;
   }
 
-  /// Calls fn(c, i, f) for columns [first, first + n): c counts from 0, i along the kept dimension
-  /// and f along the folded one.
+  /// Calls fn(c, count, i, f) for columns [first, first + n), as many of a cell at a time as follow
+  /// each other: c counts from 0, i along the kept dimension and f along the folded one.
   template <class Fn>
-  void for_columns(int64_t first, int64_t n, const Fn& fn) const {
+  void for_cells(int64_t first, int64_t n, const Fn& fn) const {
     int64_t i = first % unit / fold, f = first % fold;
-    for (int64_t c = 0; c < n; ++c) {
-      fn(c, i, f);
-      if (++f < fold) continue;
+    for (int64_t c = 0, count; c < n; c += count) {
+      count = std::min(fold - f, n - c);
+      fn(c, count, i, f);
       f = 0;
       if (++i == kept.size) i = 0;
     }
@@ -108,6 +108,12 @@ struct GradColumns {
     if (inner.size == 1 && row_rank > 1) --row_rank;
   }
 };
+
+/// Puts a value into n elements, and by whole vectors into some behind them.
+template <class A>
+inline void fill_beyond(A* to, int64_t n, A value) {
+  for (int64_t i = 0; i < n; i += kLanes<A>) store_vector(to + i, all_lanes(value));
+}
 
 /// Where the columns of a gathered row stand in each tensor, from the row's beginning; of a tensor
 /// that is absent all at the same place.

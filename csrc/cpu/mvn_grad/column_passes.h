@@ -44,8 +44,9 @@ template <int64_t kCount, class A>
   const auto set = [&](const A* from, A* row) {
     if (layout.columns == layout.kept.size)
       return void(std::copy_n(from + span.first, span.n, row));
-    layout.for_columns(span.first, span.n,
-                       [&](int64_t c, int64_t i, int64_t) { row[c] = from[i]; });
+    layout.for_cells(span.first, span.n, [&](int64_t c, int64_t count, int64_t i, int64_t) {
+      fill_beyond(row + c, count, from[i]);
+    });
   };
   set(states.pivots + first, to.pivot);
   set(states.deltas + first, to.delta);
@@ -53,7 +54,8 @@ template <int64_t kCount, class A>
   set(states.means_w + first, to.shift);
   set(states.means_wz + first, to.slope);
   for (A* row : {to.shift, to.slope})
-    for (int64_t c = 0; c < span.n; ++c) row[c] = -row[c];
+    for (int64_t c = 0; c < span.n; c += kLanes<A>)
+      store_vector(row + c, -load_vector<Vector<A>>(row + c));
   read_scales(plan, o, layout, origin, span.first, span.n, to.scale);
   std::fill_n(to.bias, span.n, A(0));
   if (plan.has_bias)

@@ -19,6 +19,7 @@ double linear_slope(const Activation& f) {
 }
 
 /// Columns [first, first + n) of a tensor that is scale or bias, whose rows begin at `origin`.
+/// There is room for a vector behind them.
 template <class A>
 void read_columns(const void* tensor, Dtype dtype, const GradColumns& layout,
                   int64_t MvnGradAxis::* stride, int64_t origin, int64_t first, int64_t n, A* to) {
@@ -29,8 +30,10 @@ void read_columns(const void* tensor, Dtype dtype, const GradColumns& layout,
       for (int64_t c = 0; c < n; ++c) to[c] = A(load_as_acc(from[first + c]));
       return;
     }
-    layout.for_columns(first, n, [&](int64_t c, int64_t i, int64_t f) {
-      to[c] = A(load_as_acc(from[i * of_cell + f * of_column]));
+    layout.for_cells(first, n, [&](int64_t c, int64_t count, int64_t i, int64_t f) {
+      const T* const own = from + i * of_cell + f * of_column;
+      if (of_column == 0) return fill_beyond(to + c, count, A(load_as_acc(*own)));
+      for (int64_t k = 0; k < count; ++k) to[c + k] = A(load_as_acc(own[k * of_column]));
     });
   });
 }
@@ -44,6 +47,7 @@ void read_scales(const MvnGradPlan& plan, const Operands& o, const GradColumns& 
   if (plan.has_scale)
     read_columns(o.inputs[2], plan.scale_dtype, layout, &MvnGradAxis::scale, origin.scale, first, n,
                  to);
+  if (slope == 1) return;
   for (int64_t c = 0; c < n; ++c) to[c] = static_cast<A>(double(to[c]) * slope);
 }
 
@@ -110,8 +114,8 @@ class ColumnSums {
     double* const to = sums_[k] + outer * layout_.unit;
     if (k < 2) return void(std::copy_n(from, n, to + first));
     const bool* const joined = is_joined_ + outer * layout_.kept.size;
-    layout_.for_columns(first, n, [&](int64_t c, int64_t i, int64_t) {
-      if (!joined[i]) to[first + c] = from[c];
+    layout_.for_cells(first, n, [&](int64_t c, int64_t count, int64_t i, int64_t) {
+      if (!joined[i]) std::copy_n(from + c, count, to + first + c);
     });
   }
 
@@ -203,7 +207,7 @@ class ColumnSums {
       if (is_summed[k / 2]) sums_[k] = carver.take<double>(layout_.outer * layout_.unit);
     states_ = ColumnStates<A>(plan_.cells, carver);
     is_joined_ = carver.take<bool>(plan_.cells);
-    scales_ = carver.take<A>((has_own_scales_ ? layout_.outer : 1) * layout_.unit);
+    scales_ = carver.take<A>((has_own_scales_ ? layout_.outer : 1) * layout_.unit + kLanes<A>);
     return carver.bytes();
   }
 

@@ -29,8 +29,8 @@ class ColumnCells {
         parts_((layout_.rows + kPartRows - 1) / kPartRows),
         width_(width_of(layout_.columns)),
         blocks_((layout_.columns + width_ - 1) / width_),
-        turn_(std::max<int64_t>(1, tuning::mvn_grad::kTurnElements * layout_.outer /
-                                       std::max<int64_t>(1, plan.cells * plan.cell_size))),
+        turn_(std::max<int64_t>(
+            1, 8192 * layout_.outer / std::max<int64_t>(1, plan.cells * plan.cell_size))),
         is_in_turn_(goes_in_turn()),
         keeps_h_(keeps_slopes()) {
     if (has_parts()) sums_of_parts_.reset(new double[size_t(4 * part_columns())]);

@@ -7,6 +7,7 @@
 #include "core/operands.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/walk.h"
+#include "cpu/simd/convert.h"
 #include "cpu/simd/native.h"
 #include "cpu/threads/parallel.h"
 #include "math/total.h"
@@ -131,7 +132,10 @@ class Totals {
            int64_t n) const {
     if (stride == 0) return add_one(share, k, at, z ? product_sum(row, z, n) : row_sum(row, n));
     const auto value = [&](int64_t i) { return z ? row[i] * z[i] : row[i]; };
-    if (is_direct(k)) return put_row(k, at, stride, n, value);
+    if (is_direct(k)) {
+      if (stride == 1 && is_packed(k)) return put_products(k, at, row, z, n);
+      return put_row(k, at, stride, n, value);
+    }
     if (stride == 1 && stage_[k]) {
       A* const to = stage_[k].get() + share * plan_.totals[k].count + at;
       stage(to, row, z, n);
@@ -180,7 +184,9 @@ class Totals {
   void finish() const {
     for (int k = 0; k < 2; ++k)
       if (is_wanted(k) && !is_direct(k))
-        visit(plan_.totals[k].dtype, FloatTypes{}, [&]<class T>() { finish_as<T>(k); });
+        is_packed(k)
+            ? finish_packed(k)
+            : visit(plan_.totals[k].dtype, FloatTypes{}, [&]<class T>() { finish_as<T>(k); });
   }
 
  private:
@@ -195,33 +201,86 @@ class Totals {
   void flush(int64_t share, int k) const {
     const int64_t count = plan_.totals[k].count;
     A* const from = stage_[k].get() + share * count;
-    Total<A>* const to = room_[k].get() + share * count;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) to[i].add(double(from[i]));
+    add_row(room_[k].get() + share * count, from, nullptr, count);
     std::fill_n(from, count, A(0));
   }
 
+  /// Adds row[i], each times z[i] where that is there.
   static void add_row(Total<A>* to, const A* row, const A* z, int64_t n) {
-    if (z)
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i].add(double(row[i] * z[i]));
-    else
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i].add(double(row[i]));
+    int64_t i = 0;
+    if constexpr (std::is_same_v<A, float>) {
+      static_assert(sizeof(Total<A>) == sizeof(double));
+      for (; i + kDoubles <= n; i += kDoubles) {
+        HalfFloats v = load_vector<HalfFloats>(row + i);
+        if (z) v *= load_vector<HalfFloats>(z + i);
+        double* const sums = &to[i].sum;
+        store_vector(sums, load_vector<Doubles>(sums) + as_doubles(v));
+      }
+    }
+    for (; i < n; ++i) to[i].add(double(z ? row[i] * z[i] : row[i]));
+  }
+
+  static void add_totals(Total<A>* to, const Total<A>* from, int64_t n) {
+    int64_t i = 0;
+    if constexpr (std::is_same_v<A, float>)
+      for (; i + kDoubles <= n; i += kDoubles) {
+        double* const sums = &to[i].sum;
+        store_vector(sums, load_vector<Doubles>(sums) + load_vector<Doubles>(&from[i].sum));
+      }
+    for (; i < n; ++i) to[i].add(from[i]);
   }
 
   /// to[i] += row[i], each times z[i] where that is there.
   static void stage(A* to, const A* row, const A* z, int64_t n) {
-    if (z)
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i] = fused(row[i], z[i], to[i]);
-    else
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i] += row[i];
+    const auto at = [](const A* p) { return load_vector<Vector<A>>(p); };
+    int64_t i = 0;
+    for (; i + kLanes<A> <= n; i += kLanes<A>)
+      store_vector(to + i,
+                   z ? fused(at(row + i), at(z + i), at(to + i)) : at(to + i) + at(row + i));
+    for (; i < n; ++i) to[i] = z ? fused(row[i], z[i], to[i]) : to[i] + row[i];
   }
 
   /// Whether every element has one term only, which is then written at once.
   bool is_direct(int k) const { return plan_.totals[k].terms == 1; }
+
+  /// Whether its elements stand in its tensor as they are kept, and are no wider than A.
+  bool is_packed(int k) const {
+    const MvnGradTotal& total = plan_.totals[k];
+    if (sizeof(A) < sizeof(double) && total.dtype == Dtype::float64) return false;
+    return total.rank == 0 || (total.rank == 1 && total.axis[0].stride == 1);
+  }
+
+  /// Writes n packed elements from `at` on: values(i, m) gives m of them, kBlock at most, as they
+  /// are computed in.
+  template <class Values>
+  void put_packed(int k, int64_t at, int64_t n, const Values& values) const {
+    const MvnGradTotal& total = plan_.totals[k];
+    visit(total.dtype, FloatTypes{}, [&]<class T>() {
+      T* const to = static_cast<T*>(operands_.outputs[total.output]) + at;
+      for (int64_t i = 0; i < n; i += kBlock) {
+        const int64_t m = std::min(kBlock, n - i);
+        const A* const from = values(i, m);
+        if constexpr (std::is_same_v<A, Acc<T>>)
+          store_row(to + i, int64_t(1), from, m);
+        else
+          for (int64_t c = 0; c < m; ++c) to[i + c] = store_total<T>(double(from[c]));
+      }
+    });
+  }
+
+  /// Writes row[i], each times z[i] where that is there.
+  void put_products(int k, int64_t at, const A* row, const A* z, int64_t n) const {
+    A products[kBlock];
+    put_packed(k, at, n, [&](int64_t i, int64_t m) {
+      if (!z) return row + i;
+      int64_t c = 0;
+      for (; c + kLanes<A> <= m; c += kLanes<A>)
+        store_vector(products + c,
+                     load_vector<Vector<A>>(row + i + c) * load_vector<Vector<A>>(z + i + c));
+      for (; c < m; ++c) products[c] = row[i + c] * z[i + c];
+      return static_cast<const A*>(products);
+    });
+  }
 
   /// Where dense element `at` of a total stands in its tensor.
   static int64_t offset(const MvnGradTotal& total, int64_t at) {
@@ -261,6 +320,24 @@ class Totals {
     });
   }
 
+  void finish_packed(int k) const {
+    const int64_t count = plan_.totals[k].count;
+    parallel_for(count, shares_ * count * int64_t(sizeof(double)), [&](int64_t begin, int64_t end) {
+      static_assert(kBlock % kDoubles == 0);
+      A values[kBlock];
+      put_packed(k, begin, end - begin, [&](int64_t i, int64_t m) {
+        Total<A> sums[kBlock];
+        add_shares(k, begin + i, m, sums);
+        if constexpr (std::is_same_v<A, float>)
+          for (int64_t c = 0; c < m; c += kDoubles)
+            store_vector(values + c, as_floats(load_vector<Doubles>(&sums[c].sum)));
+        else
+          for (int64_t c = 0; c < m; ++c) values[c] = sums[c].value();
+        return static_cast<const A*>(values);
+      });
+    });
+  }
+
   template <class T>
   void finish_as(int k) const {
     const MvnGradTotal& total = plan_.totals[k];
@@ -284,8 +361,8 @@ class Totals {
       const int64_t at = s * plan_.totals[k].count + first;
       const Total<A>* const room = room_[k] ? room_[k].get() + at : nullptr;
       const A* const stage = stage_[k] ? stage_[k].get() + at : nullptr;
-      for (int64_t i = 0; room && i < n; ++i) sums[i].add(room[i]);
-      for (int64_t i = 0; stage && i < n; ++i) sums[i].add(double(stage[i]));
+      if (room) add_totals(sums, room, n);
+      if (stage) add_row(sums, stage, nullptr, n);
     }
   }
 

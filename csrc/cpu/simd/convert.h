@@ -110,7 +110,8 @@ inline int64_t load_vectors(float* __restrict dst, const Float16* __restrict src
   return i;
 }
 
-inline int64_t store_vectors(Float16* __restrict dst, const float* __restrict src, int64_t n) {
+template <class T>
+inline int64_t store_vectors(T* __restrict dst, const float* __restrict src, int64_t n) {
   int64_t i = 0;
   for (; i + kFloats <= n; i += kFloats)
     store_narrow(dst + i, load_vector<Floats>(src + i), Whole{});
@@ -135,7 +136,7 @@ template <class T>
 inline void store_row(T* __restrict dst, int64_t stride, const Acc<T>* __restrict src, int64_t n) {
   if (stride == 1) {
     int64_t i = 0;
-    if constexpr (std::is_same_v<T, Float16>) i = store_vectors(dst, src, n);
+    if constexpr (sizeof(T) == 2) i = store_vectors(dst, src, n);
     for (; i < n; ++i) dst[i] = store_as<T>(src[i]);
     return;
   }
