@@ -70,6 +70,17 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "stride 4, dilated": ((1, 3, 4, 77), {"window_size": 3, "strides": 4, "dilations": (1, 3)}),
     "stride 4, side by side": ((2, 3, 9, 203), {"window_size": 4, "strides": 4}),
     "stride 3": ((1, 4, 9, 101), {"window_size": (2, 5), "strides": 3, "end_padding": 4}),
+    "stride 3, two columns": ((2, 3, 700), {"window_size": 2, "strides": 3, "start_padding": 1}),
+    "stride 3, three columns": ((1, 3, 8, 290), {"window_size": 3, "strides": 3}),
+    "stride 3, three columns apart": (
+        (2, 3, 611),
+        {"window_size": 3, "strides": 3, "dilations": 2, "start_padding": 2, "end_padding": 4},
+    ),
+    "stride 3, many columns": (
+        (1, 2, 3, 433),
+        {"window_size": (1, 8), "strides": (2, 3), "dilations": (1, 5), "start_padding": (0, 7)},
+    ),
+    "stride 3, rows in parts": ((1, 2, 9001), {"window_size": 4, "strides": 3}),
     "empty windows": (
         (1, 3, 2, 5),
         {"window_size": 2, "strides": 2, "start_padding": 5, "end_padding": 4},
@@ -123,7 +134,11 @@ def test_maxima(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64", "int8", "uint16", "int32", "uint64"])
-@pytest.mark.parametrize("name", ["planes stacked", "rows as one line", "channels last, few taps"])
+@pytest.mark.parametrize(
+    "name",
+    ["planes stacked", "rows as one line", "channels last, few taps",
+     "stride 3, three columns", "stride 3, many columns"],
+)  # fmt: skip
 def test_maxima_of_other_types(name: str, dtype: str) -> None:
     x = array_of(name, dtype, "random" if dtype == "bfloat16" else "special")
     for indices in (False, True):

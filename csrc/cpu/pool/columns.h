@@ -139,6 +139,43 @@ void join_fourth(const V* line, const ColumnShape& s, V* room, V* out, Ahead ahe
   }
 }
 
+/// Stride 3, one lane: every third column apart first. `room` takes a third of a line three times.
+template <class Join, class V>
+void join_third(const V* line, const ColumnShape& s, V* room, V* out, Ahead ahead) {
+  const int64_t n = s.columns, third = n + (s.window - 1) * s.dilation / 3;
+  const int64_t apart = third + 2 * kSlack / int64_t(sizeof(V));
+  V* const streams[3] = {room, room + apart, room + 2 * apart};
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += n) {
+    for (int64_t i = 0; i < third; i += kLanes<V>) {
+      store_vector(streams[0] + i, every_third<0>(line + 3 * i));
+      store_vector(streams[1] + i, every_third<1>(line + 3 * i));
+      store_vector(streams[2] + i, every_third<2>(line + 3 * i));
+    }
+    for (int64_t i = 0; i < n; i += kLanes<V>) {
+      auto v = load_vector<Vector<V>>(streams[0] + i);
+      for (int64_t k = 1; k < s.window; ++k) {
+        const int64_t at = k * s.dilation;
+        v = Join::join(v, load_vector<Vector<V>>(streams[at % 3] + at / 3 + i));
+      }
+      store_vector(out + i, v);
+      ahead.fetch();
+    }
+  }
+}
+
+/// The same of windows of two or three columns side by side, in registers.
+template <class Join, class V>
+void join_near_third(const V* line, const ColumnShape& s, V* out, Ahead ahead) {
+  for (int64_t r = 0; r < s.lines; ++r, line += s.pitch, out += s.columns)
+    for (int64_t i = 0; i < s.columns; i += kLanes<V>) {
+      const V* const at = line + 3 * i;
+      auto v = Join::join(every_third<0>(at), every_third<1>(at));
+      if (s.window == 3) v = Join::join(v, every_third<2>(at));
+      store_vector(out + i, v);
+      ahead.fetch();
+    }
+}
+
 /// Columns 4 * i + k from p on, in lane i of at[k].
 template <class V>
 struct Fourths {
@@ -269,6 +306,9 @@ void join_columns(const V* line, const ColumnShape& s, V* room, V* out, Ahead ah
     if (s.dilation == 1 && s.window == 3) return join_second<3, Join>(line, s, out, ahead);
     return join_second<0, Join>(line, s, out, ahead);
   }
+  if (s.stride == 3 && s.dilation == 1 && s.window > 1 && s.window <= 3)
+    return join_near_third<Join>(line, s, out, ahead);
+  if (s.stride == 3) return join_third<Join>(line, s, room, out, ahead);
   if (s.stride == 4 && s.dilation == 1 && (s.window == 4 || s.window == 5))
     return join_near_fourth<Join>(line, s, out, ahead);
   if (s.stride == 4) return join_fourth<Join>(line, s, room, out, ahead);

@@ -270,6 +270,21 @@ inline Vector<V> every_second(const V* p) {
   return pick<kFirst, 2>(a, b, std::make_index_sequence<kCount>{});
 }
 
+/// Elements kFirst, kFirst + 3, … of the three vectors at p: those of the first two, then the rest.
+template <int kFirst, class W, size_t... i>
+inline W every_third(const W& a, const W& b, const W& c, std::index_sequence<i...>) {
+  constexpr int n = int(sizeof...(i));
+  const W of_two = __builtin_shufflevector(a, b, (kFirst + 3 * int(i)) % (2 * n)...);
+  return __builtin_shufflevector(
+      of_two, c, (kFirst + 3 * int(i) < 2 * n ? int(i) : kFirst + 3 * int(i) - n)...);
+}
+template <int kFirst, class V>
+inline Vector<V> every_third(const V* p) {
+  constexpr size_t kCount = size_t(kLanes<V>);
+  const auto at = [p](size_t k) { return load_vector<Vector<V>>(p + k * kCount); };
+  return every_third<kFirst>(at(0), at(1), at(2), std::make_index_sequence<kCount>{});
+}
+
 /// A half of a vector, kHalf 0 or 1.
 template <int kHalf, class V, int kBytes, size_t... i>
 inline Vector<V, kBytes / 2> half_of(const Vector<V, kBytes>& v, std::index_sequence<i...>) {

@@ -36,6 +36,10 @@ void join_winners(WinnerLine<V> line, const ColumnShape& s, WinnerLine<V> out, A
     v = every_second<0>(line.value + 2 * i + k * shift);
     at = every_second<0>(line.place + 2 * i + k * shift);
   };
+  const auto third = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
+    v = every_third<0>(line.value + 3 * i + k * shift);
+    at = every_third<0>(line.place + 3 * i + k * shift);
+  };
   const auto apart = [&](int64_t k, int64_t i, Vector<V>& v, Vector<Position<V>>& at) {
     for (int64_t j = 0; j < kLanes<V>; ++j) {
       const int64_t from = std::min(i + j, s.columns - 1) * s.stride + k * shift;
@@ -46,6 +50,8 @@ void join_winners(WinnerLine<V> line, const ColumnShape& s, WinnerLine<V> out, A
   if (s.stride == 1) return offer_columns<V>(out, s.values(), s.window, ahead, neighbours);
   if (s.lanes == 1 && s.stride == 2)
     return offer_columns<V>(out, s.columns, s.window, ahead, second);
+  if (s.lanes == 1 && s.stride == 3)
+    return offer_columns<V>(out, s.columns, s.window, ahead, third);
   if (s.lanes == 1) return offer_columns<V>(out, s.columns, s.window, ahead, apart);
   for (int64_t j = 0; j < s.columns; ++j) {
     offer_columns<V>(out, s.lanes, s.window, ahead, neighbours);
