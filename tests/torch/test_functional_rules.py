@@ -239,6 +239,24 @@ def test_unpooling_out_of_range_and_twice() -> None:
             assert dx.tolist() == slopes
 
 
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_gradients_of_unpooling_to_places_of_their_own(order: Any) -> None:
+    """In any order within a plane, and where the last two of a batch meet."""
+    y = values(2, 3, 4, 5).to(memory_format=order).requires_grad_()
+    shuffled = values(6, 80).argsort()[:, :20].reshape(2, 3, 4, 5)
+    for places in (shuffled, torch.where(shuffled == shuffled[1, 2, 3, 4], shuffled[1, 2, 0, 1],
+                                         shuffled)):  # fmt: skip
+        indices = places.to(memory_format=order)
+        grad = values(2, 3, 8, 10).to(memory_format=order)
+        (dx,) = torch.autograd.grad(ours.max_unpool2d(y, indices, 2), y, grad)
+        flat, want = grad.reshape(6, 80), grad.new_zeros(6, 20)
+        for plane, own in enumerate(places.reshape(6, 20).tolist()):
+            for k, place in enumerate(own):
+                if place not in own[k + 1 :]:
+                    want[plane, k] = flat[plane, place]
+        assert torch.equal(dx, want.reshape(2, 3, 4, 5))
+
+
 def test_activations_by_torchs_names_too() -> None:
     x = values(2, 6)
     want = F.silu(F.layer_norm(x, (6,)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -148,14 +149,24 @@ def _save_max_unpooling(ctx: Any, inputs: Any, output: Tensor) -> None:
     ctx.sizes = inputs[2]
 
 
+def _are_apart(indices: Tensor, sizes: Any) -> bool:
+    """Whether no two of them, which are within the result and on the CPU, have one place."""
+    marks = torch.ones_like(indices, dtype=torch.uint8)
+    marked = call("max_unpooling", marks, indices, sizes).view(torch.bool)
+    return bool(np.count_nonzero(marked.numpy().ravel("K")) == indices.numel())
+
+
 def _max_unpooling(ctx: Any, grad: Tensor) -> Any:
     """Where an element won its place, unpooling the positions gives its own one back."""
     (indices,) = ctx.saved_tensors
     flat = indices.to(torch.int64)  # what is beyond int64 turns negative, and neither is in range
+    are_inside = are_within(flat, grad.numel())
+    if are_inside and _are_apart(indices, ctx.sizes):  # all have won
+        return (_taken(grad, flat), None, None)
     narrow = torch.int32 if indices.numel() < 2**31 else torch.int64
     own = torch.arange(indices.numel(), dtype=narrow, device=indices.device).reshape(indices.shape)
     winners = call("max_unpooling", own, indices, ctx.sizes)
-    if are_within(flat, grad.numel()):
+    if are_inside:
         has_won = _taken(winners, flat) == own
     else:
         is_inside = (flat >= 0) & (flat < grad.numel())
