@@ -267,6 +267,9 @@ constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays
 /// The same of floats where short vectors read few rows in turn: whole rows, so that memory is read
 /// as it lies, are worth what the second-level cache takes to bring. Threads want so many shares.
 constexpr int64_t kLongGradColumns = 2048, kLeastColumnShares = 16;
+/// Columns that a thread takes all passes over are a multiple of so many, of at most so many bytes
+/// of x and grad in all, which the third-level cache holds.
+constexpr int64_t kStripeColumns = 64, kMostStripedBytes = 8 << 20;
 /// Elements of neighbouring cells that a thread takes all passes over: fewer are not worth their
 /// beginnings, and the first-level cache holds no more.
 constexpr int64_t kTurnElements = 8192;

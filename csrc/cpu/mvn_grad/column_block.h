@@ -103,7 +103,7 @@ class ColumnBlock : public ColumnPasses {
     tile_columns_ = layout_.is_gathered ? kTileColumns : tile_columns_of(span.n, kIsHalf<T>);
     tiles_ = (span.n + tile_columns_ - 1) / tile_columns_;
     is_widened_ = kIsWidened || span.n < tile_columns_ || layout_.is_gathered;
-    are_paired_ = layout_.columns <= (kIsHalf<T> ? kPairedHalves : kPairedFloats);
+    are_paired_ = span.n <= (kIsHalf<T> ? kPairedHalves : kPairedFloats);
     // A tile may be all there is of a row.
     turn_ = is_widened_ ? kStripRows : turn_of(span.n * int64_t(sizeof(T)), is_passing_);
   }

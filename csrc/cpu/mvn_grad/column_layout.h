@@ -9,6 +9,15 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// Cells: positions [begin, end) of the kept dimension along rows, at positions [outer, outer_end)
+/// of those outside.
+struct CellRange {
+  int64_t outer, outer_end, begin, end;
+
+  int64_t outers() const { return outer_end - outer; }
+  int64_t each() const { return end - begin; }
+};
+
 /// Columns are the fastest kept dimension, or that together with a short reduced one inside it
 /// (channels of a group): `fold` neighbours then belong to one cell. Where positions of the next
 /// reduced dimension are so near to each other that these are few, a row is several positions: its
@@ -58,6 +67,8 @@ struct GradColumns {
       return true;
     return inner.size <= kMostFold && plan.reduced[plan.reduced_rank - 2].x != inner.size;
   }
+
+  CellRange all() const { return {0, outer, 0, kept.size}; }
 
   /// Where column c stands, from the row's beginning.
   GradOffsets at(int64_t c) const {

@@ -51,13 +51,6 @@ void read_scales(const MvnGradPlan& plan, const Operands& o, const GradColumns& 
   for (int64_t c = 0; c < n; ++c) to[c] = static_cast<A>(double(to[c]) * slope);
 }
 
-/// Positions [first, last) of the kept dimensions outside.
-struct OuterRange {
-  int64_t first, last;
-
-  int64_t count() const { return last - first; }
-};
-
 /// All memory is taken at the beginning. Calls for different positions may come from different
 /// threads.
 template <class A>
@@ -77,7 +70,7 @@ class ColumnSums {
     if (has_products) read_all_scales();
     if (plan.has_own_statistics()) find_places();
     if (plan.are_given || plan.has_sums)
-      for_cells({0, layout_.outer}, [&](int64_t cell, const GradOffsets& at) {
+      for_cells(layout_.all(), [&](int64_t cell, const GradOffsets& at) {
         states_.set(cell, state_given<A>(plan_, operands_, at));
       });
   }
@@ -86,24 +79,24 @@ class ColumnSums {
   const ColumnStates<A>& states() const { return states_; }
 
   /// Whether h and h * z are found for all cells of some positions.
-  bool are_joined(const OuterRange& range) const {
-    const bool* const joined = is_joined_;
-    return std::all_of(joined + range.first * layout_.kept.size,
-                       joined + range.last * layout_.kept.size, [](bool is) { return is; });
+  bool are_joined(const CellRange& range) const {
+    for (int64_t outer = range.outer; outer < range.outer_end; ++outer)
+      for (int64_t i = range.begin; i < range.end; ++i)
+        if (!is_joined_[outer * layout_.kept.size + i]) return false;
+    return true;
   }
 
   /// The mean of some elements at even distances as a pivot: of a constant cell exactly what it is
   /// made of.
-  void guess(const OuterRange& range) {
+  void guess(const CellRange& range) {
     visit(plan_.dtype, FloatTypes{}, [&]<class T>() {
       const T* const x = static_cast<const T*>(operands_.inputs[0]);
-      GradWalk walk(plan_.kept, layout_.outer_rank, range.first);
-      for (int64_t outer = range.first; outer < range.last; ++outer, walk.advance()) {
+      GradWalk walk(plan_.kept, layout_.outer_rank, range.outer);
+      for (int64_t outer = range.outer; outer < range.outer_end; ++outer, walk.advance()) {
         const T* const row = x + walk.offsets().x;
         A* const pivots = states_.pivots + outer * layout_.kept.size;
-        for (int64_t i = 0; i < layout_.kept.size; i += kGuessed)
-          guess_some(row + i * layout_.kept.x, std::min(kGuessed, layout_.kept.size - i),
-                     pivots + i);
+        for (int64_t i = range.begin; i < range.end; i += kGuessed)
+          guess_some(row + i * layout_.kept.x, std::min(kGuessed, range.end - i), pivots + i);
       }
     });
   }
@@ -121,13 +114,13 @@ class ColumnSums {
 
   /// The same of all columns, of `count` parts of each, which add up. A column that is there
   /// several times has as many parts.
-  void add_parts(const OuterRange& range, const double* parts, int64_t count, int k) {
-    const int64_t columns = layout_.unit;
+  void add_parts(const CellRange& range, const double* parts, int64_t count, int k) {
+    const int64_t end = range.end * layout_.fold;
     count *= layout_.repeat;
-    for (int64_t outer = range.first; outer < range.last; ++outer) {
-      const double* const own = parts + outer * count * columns;
-      for (int64_t first = 0; first < columns; first += kPartColumns) {
-        const int64_t n = std::min(kPartColumns, columns - first);
+    for (int64_t outer = range.outer; outer < range.outer_end; ++outer) {
+      const double* const own = parts + outer * count * layout_.unit;
+      for (int64_t first = range.begin * layout_.fold; first < end; first += kPartColumns) {
+        const int64_t n = std::min(kPartColumns, end - first);
         double sums[kPartColumns];
         add_part_columns(own + first, count, n, sums);
         put(outer, first, n, sums, k);
@@ -137,7 +130,7 @@ class ColumnSums {
 
   /// Makes statistics of the sums about the pivots. A first time a cell whose pivot was far from
   /// its mean gets that instead, and nothing else is changed if there is one: returns false then.
-  bool take_statistics(const OuterRange& range, bool has_products, bool is_last) {
+  bool take_statistics(const CellRange& range, bool has_products, bool is_last) {
     bool are_near = true;
     if (!is_last && plan_.use_mean)
       for_some(range, [&](int64_t cell, int64_t count, const SumsOfCells<A>& sums) {
@@ -154,11 +147,12 @@ class ColumnSums {
     return true;
   }
 
-  void find_means(const OuterRange& range) {
-    for (int64_t outer = range.first; outer < range.last; ++outer) {
-      const int64_t cell = outer * layout_.kept.size;
-      if (plan_.use_mean) find_means(2, cell, scales(outer), states_.means_w + cell);
-      if (plan_.use_variance) find_means(3, cell, scales(outer), states_.means_wz + cell);
+  void find_means(const CellRange& range) {
+    for (int64_t outer = range.outer; outer < range.outer_end; ++outer) {
+      const int64_t cell = outer * layout_.kept.size + range.begin, n = range.each();
+      const A* const scale = scales(outer) + range.begin * layout_.fold;
+      if (plan_.use_mean) find_means(2, cell, n, scale, states_.means_w + cell);
+      if (plan_.use_variance) find_means(3, cell, n, scale, states_.means_wz + cell);
     }
   }
 
@@ -190,12 +184,13 @@ class ColumnSums {
 
   /// Calls fn(cell, where it begins) for the cells at some positions.
   template <class Fn>
-  void for_cells(const OuterRange& range, const Fn& fn) const {
-    GradWalk walk(plan_.kept, layout_.outer_rank, range.first);
-    int64_t cell = range.first * layout_.kept.size;
-    for (int64_t outer = range.first; outer < range.last; ++outer, walk.advance()) {
+  void for_cells(const CellRange& range, const Fn& fn) const {
+    GradWalk walk(plan_.kept, layout_.outer_rank, range.outer);
+    for (int64_t outer = range.outer; outer < range.outer_end; ++outer, walk.advance()) {
       GradOffsets at = walk.offsets();
-      for (int64_t i = 0; i < layout_.kept.size; ++i, at.add(layout_.kept, 1)) fn(cell++, at);
+      at.add(layout_.kept, range.begin);
+      for (int64_t i = range.begin; i < range.end; ++i, at.add(layout_.kept, 1))
+        fn(outer * layout_.kept.size + i, at);
     }
   }
 
@@ -270,15 +265,16 @@ class ColumnSums {
 
   /// Calls fn(first cell, how many, their sums) until all cells of some positions are through.
   template <class Fn>
-  void for_some(const OuterRange& range, const Fn& fn) const {
-    const int64_t end = range.last * layout_.kept.size;
-    for (int64_t cell = range.first * layout_.kept.size; cell < end; cell += kTogether) {
-      const int64_t count = std::min(kTogether, end - cell);
-      SumsOfCells<A> sums(plan_, count);
-      add_columns(0, cell, count, sums.sum);
-      add_columns(1, cell, count, sums.square);
-      fn(cell, count, sums);
-    }
+  void for_some(const CellRange& range, const Fn& fn) const {
+    for (int64_t outer = range.outer; outer < range.outer_end; ++outer)
+      for (int64_t i = range.begin; i < range.end; i += kTogether) {
+        const int64_t cell = outer * layout_.kept.size + i,
+                      count = std::min(kTogether, range.end - i);
+        SumsOfCells<A> sums(plan_, count);
+        add_columns(0, cell, count, sums.sum);
+        add_columns(1, cell, count, sums.square);
+        fn(cell, count, sums);
+      }
   }
 
   void move_pivots(int64_t cell, int64_t count, const SumsOfCells<A>& sums) {
@@ -287,16 +283,15 @@ class ColumnSums {
       if (!sums.is_near(c)) pivot[c] = finite_or_0(static_cast<A>(double(pivot[c]) + sums.mean(c)));
   }
 
-  /// The means of w, or of w * z, of the cells at a position.
-  void find_means(int k, int64_t cell, const A* scale, A* to) const {
+  /// The means of w, or of w * z, of n cells.
+  void find_means(int k, int64_t cell, int64_t n, const A* scale, A* to) const {
     const double share = 1 / double(plan_.cell_size);
     const double* sum = sums_[k] + cell * layout_.fold;
     if (layout_.fold == 1) {
-      for (int64_t c = 0; c < layout_.kept.size; ++c)
-        to[c] = static_cast<A>(sum[c] * double(scale[c]) * share);
+      for (int64_t c = 0; c < n; ++c) to[c] = static_cast<A>(sum[c] * double(scale[c]) * share);
       return;
     }
-    for (int64_t c = 0; c < layout_.kept.size; ++c) {
+    for (int64_t c = 0; c < n; ++c) {
       double all = 0;
       for (int64_t f = 0; f < layout_.fold; ++f) all += *sum++ * double(*scale++);
       to[c] = static_cast<A>(all * share);

@@ -4,6 +4,7 @@
 #include "cpu/mvn_grad/columns.h"
 
 #include <memory>
+#include <numeric>
 
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/column_block.h"
@@ -28,22 +29,29 @@ class ColumnCells {
         layout_(sums_.layout()),
         parts_((layout_.rows + kPartRows - 1) / kPartRows),
         width_(width_of(layout_.columns)),
-        blocks_((layout_.columns + width_ - 1) / width_),
-        turn_(std::max<int64_t>(
-            1, 8192 * layout_.outer / std::max<int64_t>(1, plan.cells * plan.cell_size))),
+        turn_(std::max<int64_t>(1, tuning::mvn_grad::kTurnElements * layout_.outer /
+                                       std::max<int64_t>(1, plan.cells * plan.cell_size))),
         is_in_turn_(goes_in_turn()),
+        stripe_(stripe_of()),
         keeps_h_(keeps_slopes()) {
+    if (stripe_ > 0) width_ = stripe_ * layout_.fold;
     if (has_parts()) sums_of_parts_.reset(new double[size_t(4 * part_columns())]);
   }
 
   void run() {
+    const int64_t bytes = plan_.compulsory_bytes(), kept = layout_.kept.size;
     if (is_in_turn_)
-      parallel_for(layout_.outer, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+      parallel_for(layout_.outer, bytes, [&](int64_t begin, int64_t end) {
         for (int64_t outer = begin; outer < end; outer += turn_)
-          run_cells({outer, std::min(outer + turn_, end)});
+          run_cells({outer, std::min(outer + turn_, end), 0, kept});
+      });
+    else if (stripe_ > 0)
+      parallel_for((kept + stripe_ - 1) / stripe_, bytes, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          run_cells({0, 1, i * stripe_, std::min((i + 1) * stripe_, kept)});
       });
     else
-      run_cells({0, layout_.outer});
+      run_cells(layout_.all());
     if (plan_.has_totals()) sums_.add_totals();
   }
 
@@ -53,7 +61,7 @@ class ColumnCells {
   static constexpr int64_t kPartRows = 256;  // whatever is kept beside: sums must not change by it
 
   /// The cells at some positions of the kept dimensions outside, by as many passes as they need.
-  void run_cells(const OuterRange& range) {
+  void run_cells(const CellRange& range) {
     ColumnWork last{false, needs_products_, plan_.wants_dx};
     if (plan_.has_own_statistics()) {
       const bool has_products = needs_products_ && !reads_input(plan_.activation.kind);
@@ -74,6 +82,18 @@ class ColumnCells {
   bool goes_in_turn() const {
     const int64_t threads = num_threads(), outer = layout_.outer;
     return outer > 1 && (outer % threads == 0 || outer >= kManyPositions * threads);
+  }
+
+  /// Threads do not wait for each other after each pass where one takes all passes over some
+  /// columns, in whole tiles and several times. Rows that stay in no cache are read faster whole.
+  int64_t stripe_of() const {
+    using tuning::mvn_grad::kStripeColumns, tuning::mvn_grad::kMostStripedBytes;
+    const int64_t threads = num_threads(), fold = layout_.fold;
+    const bool is_one_row = layout_.outer == 1 && layout_.repeat == 1;
+    if (threads == 1 || !is_one_row || !plan_.has_own_sums()) return 0;
+    if (2 * layout_.rows * layout_.columns * int64_t(sizeof(T)) > kMostStripedBytes) return 0;
+    const int64_t unit = std::lcm(kStripeColumns, fold);
+    return std::min(layout_.columns / (2 * threads), kMostWidth) / unit * unit / fold;
   }
 
   /// Whether columns have more than one sum, and those of all.
@@ -112,7 +132,7 @@ class ColumnCells {
   }
 
   /// One pass about a guess, and where that was far from the mean, another one about the mean.
-  void find_statistics(const OuterRange& range, bool has_products) {
+  void find_statistics(const CellRange& range, bool has_products) {
     const ColumnWork work{true, has_products, false};
     if (plan_.use_mean) sums_.guess(range);
     take_pass(range, work);
@@ -122,10 +142,13 @@ class ColumnCells {
   }
 
   /// One pass over all rows of some cells. Sums of all columns are added up part by part.
-  void take_pass(const OuterRange& range, const ColumnWork& work) {
-    const int64_t tasks = range.count() * parts_ * blocks_;
-    const auto pass = [&](int64_t begin, int64_t end) { run_tasks(range, begin, end, work); };
-    if (is_in_turn_)
+  void take_pass(const CellRange& range, const ColumnWork& work) {
+    const int64_t blocks = (range.each() * layout_.fold * layout_.repeat + width_ - 1) / width_,
+                  tasks = range.outers() * parts_ * blocks;
+    const auto pass = [&](int64_t begin, int64_t end) {
+      run_tasks(range, blocks, begin, end, work);
+    };
+    if (is_in_turn_ || stripe_ > 0)
       pass(0, tasks);
     else
       parallel_for(tasks, plan_.compulsory_bytes(), pass);
@@ -135,14 +158,17 @@ class ColumnCells {
   }
 
   /// Tasks [begin, end) of a pass: parts of blocks.
-  void run_tasks(const OuterRange& range, int64_t begin, int64_t end, const ColumnWork& work) {
+  void run_tasks(const CellRange& range, int64_t blocks, int64_t begin, int64_t end,
+                 const ColumnWork& work) {
     const Room<Block> block(plan_, operands_, layout_);
     const Room<Elements<double, 4 * kMostWidth>> sums;
     for (int64_t i = begin; i < end; ++i) {
       checkpoint();
-      const int64_t part = i % parts_, b = i / parts_ % blocks_,
-                    outer = range.first + i / parts_ / blocks_, first = b * width_;
-      const ColumnSpan span{outer, first, std::min(width_, layout_.columns - first)};
+      const int64_t part = i % parts_, b = i / parts_ % blocks,
+                    outer = range.outer + i / parts_ / blocks,
+                    first = range.begin * layout_.fold + b * width_,
+                    last = range.end * layout_.fold * layout_.repeat;
+      const ColumnSpan span{outer, first, std::min(width_, last - first)};
       if (block->span() != span) block->begin(span, sums_.states());
       run_part(*block, part, work);
       double* to[4];
@@ -168,9 +194,11 @@ class ColumnCells {
   bool needs_products_;
   ColumnSums<Acc<T>> sums_;
   const GradColumns& layout_;
-  int64_t parts_, width_, blocks_;
+  int64_t parts_, width_;
   int64_t turn_;  // positions outside that a thread takes together
-  bool is_in_turn_, keeps_h_;
+  bool is_in_turn_;
+  int64_t stripe_;  // positions of the kept dimension that a thread takes all passes over, or 0
+  bool keeps_h_;
   std::unique_ptr<double[]> sums_of_parts_;  // where columns have several
 };
 
