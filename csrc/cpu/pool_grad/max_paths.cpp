@@ -29,16 +29,20 @@ bool has_lane_row_type(const PoolGradPlan& plan, const Machine&) {
   return plan.forward.dtype == Dtype::float32 || plan.forward.dtype == Dtype::float16;
 }
 bool has_steps(const PoolGradPlan& plan, const Machine&) { return StepShape::fits(plan); }
-/// Planes side by side: fewer leave vectors of keys half empty.
-bool are_planes_many(const PoolPlan& f) {
-  return f.batch[1] >= (f.dtype == Dtype::float64 ? 8 : f.dtype == Dtype::float32 ? 16 : 12);
+/// Planes side by side at least: fewer leave vectors of keys half empty.
+int64_t fewest_planes(Dtype dtype) {
+  return dtype == Dtype::float64 ? 8 : dtype == Dtype::float32 ? 16 : 12;
 }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
-  return has_lanes(plan) && plan.forward.x.batch[1] == 1 && are_planes_many(plan.forward);
+  const PoolPlan& f = plan.forward;
+  return has_lanes(plan) && f.x.batch[1] == 1 && f.batch[1] >= fewest_planes(f.dtype);
 }
 bool are_windows_small(const PoolGradPlan& plan, const Machine&) { return LaneShape::fits(plan); }
+/// Parts of all planes are to be as many, too: where vectors are short they may be fewer.
 bool is_turned(const PoolGradPlan& plan, const Machine&) {
-  return TurnedShape::fits(plan) && are_planes_many(plan.forward);
+  const int64_t fewest = fewest_planes(plan.forward.dtype);
+  return TurnedShape::fits(plan) && plan.forward.batch[1] >= fewest &&
+         TurnedShape(plan).lanes.count >= fewest;
 }
 /// What windows of one row step over decides whether loops along rows take less: of pairs of
 /// float64 a vector of windows is enough.
