@@ -7,6 +7,7 @@
 #include "cpu/mvn_grad/cell.h"
 #include "cpu/mvn_grad/column_layout.h"
 #include "cpu/mvn_grad/column_states.h"
+#include "cpu/mvn_grad/joined.h"
 #include "cpu/mvn_grad/totals.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -297,8 +298,6 @@ class ColumnSums {
       to[c] = static_cast<A>(all * share);
     }
   }
-
-  static bool is_joinable(double factor) { return factor >= 0x1p-20 && factor <= 0x1p20; }
 
   /// Turns cells' h * d into h * z, if that loses nothing: no product of d has left the range.
   void join(int64_t cell, int64_t count, const SumsOfCells<A>& sums) {
