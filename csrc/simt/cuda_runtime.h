@@ -71,6 +71,12 @@ inline int __any_sync(unsigned mask, int predicate, CUDML_SITE) {
 inline int __all_sync(unsigned mask, int predicate, CUDML_SITE) {
   return __ballot_sync(mask, predicate, file, line) == mask;
 }
+inline void __cluster_barrier_arrive(CUDML_SITE) { cudml::simt::cluster_arrive(CUDML_HERE); }
+inline void __cluster_barrier_wait(CUDML_SITE) { cudml::simt::cluster_wait(CUDML_HERE); }
+inline unsigned __clusterRelativeBlockRank() { return cudml::simt::cluster_rank(); }
+inline void* __cluster_map_shared_rank(const void* address, unsigned rank, CUDML_SITE) {
+  return cudml::simt::shared_of(address, rank, CUDML_HERE);
+}
 /// The smallest answer that hardware may give: the calling lane alone.
 inline unsigned __activemask() { return 1u << cudml::simt::lane(); }
 

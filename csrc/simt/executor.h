@@ -31,6 +31,7 @@ struct Site {
 };
 
 constexpr int kWarp = 32, kMostThreads = 1024;
+constexpr int kMostCluster = 8, kMostGang = kMostThreads * kMostCluster;
 constexpr size_t kMostShared = 227 << 10, kMostStaticShared = 48 << 10;  // bytes of one block
 
 enum class Vote { none, count, all, any };
@@ -47,6 +48,15 @@ const uint64_t* warp_exchange(WarpCall call, uint32_t mask, uint64_t value, Site
 /// The block's memory for one DEVICE_SHARED declaration, which `key` stands for.
 void* shared_slot(const void* key, size_t bytes, size_t alignment, Site site);
 void* dynamic_shared(Site site);
+
+/// The cluster's barrier: every thread arrives, which publishes what it wrote, and then waits for
+/// all that have not returned.
+void cluster_arrive(Site site);
+void cluster_wait(Site site);
+/// The running thread's block in its cluster.
+unsigned cluster_rank();
+/// Where what lies at `address` of the own block's shared memory lies in that of block `rank`.
+void* shared_of(const void* address, unsigned rank, Site site);
 
 /// Around an atomic operation: other threads may run, and fences pair up through `address`.
 void before_atomic(const void* address);

@@ -102,6 +102,7 @@ const Words& words_of(cudaError_t error) {
       {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
       {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
        "invalid configuration argument"},
+      {cudaErrorInvalidClusterSize, "cudaErrorInvalidClusterSize", "Invalid cluster size"},
       {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
       {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
       {cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed now"},
@@ -227,6 +228,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxGridDimX: *value = 0x7fffffff; break;
     case cudaDevAttrL2CacheSize: *value = 4 << 20; break;
     case cudaDevAttrWarpSize: *value = kWarp; break;
+    case cudaDevAttrClusterLaunch: *value = 1; break;
     case cudaDevAttrMemoryPoolsSupported: *value = has_pools; break;
     default: return set_last_error(cudaErrorNotSupported);
   }

@@ -1,4 +1,4 @@
-// The order in which a block's threads run, drawn from a seed.
+// The order in which threads that run together do so, drawn from a seed.
 #pragma once
 
 #include <cstdint>
@@ -40,20 +40,19 @@ class Schedule {
   }
 
   bool is_empty() const { return head_ == tail_; }
-  void add(int thread) { ring_[tail_++ % kMostThreads] = uint16_t(thread); }
+  void add(int thread) { ring_[tail_++ % kMostGang] = uint16_t(thread); }
   /// Adds a thread that the order "woken last" takes after all others.
-  void add_last(int thread) { ring_[--head_ % kMostThreads] = uint16_t(thread); }
+  void add_last(int thread) { ring_[--head_ % kMostGang] = uint16_t(thread); }
   /// Whether others run before an atomic operation.
   bool yields() { return seed_ != 0 && draw(2) == 0; }
 
   /// The thread that take() returns next.
   int peek() {
     if (seed_ % 2 == 1 && !draws_next_) {
-      std::swap(ring_[(head_ + draw(tail_ - head_)) % kMostThreads],
-                ring_[(tail_ - 1) % kMostThreads]);
+      std::swap(ring_[(head_ + draw(tail_ - head_)) % kMostGang], ring_[(tail_ - 1) % kMostGang]);
       draws_next_ = true;
     }
-    return ring_[(seed_ == 0 ? head_ : tail_ - 1) % kMostThreads];
+    return ring_[(seed_ == 0 ? head_ : tail_ - 1) % kMostGang];
   }
   int take() {
     const int thread = peek();
@@ -97,7 +96,7 @@ class Schedule {
 
   uint64_t seed_ = 0, state_ = 0, blocks_ = 0;
   std::vector<uint32_t> order_;
-  uint16_t ring_[kMostThreads] = {};
+  uint16_t ring_[kMostGang] = {};
   uint32_t head_ = 0, tail_ = 0;
   bool draws_next_ = false;
 };

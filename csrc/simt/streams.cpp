@@ -121,8 +121,14 @@ cudaError_t enqueue_launch(const cudaLaunchConfig_t& config, const void* kernel,
     const Guard guard(lock);
     if (const cudaError_t error = load(kernel, config.stream)) return error;
   }
-  return enqueue("cudaLaunchKernelExC", config.stream, reinterpret_cast<uintptr_t>(kernel),
-                 [=] { return launch(config, kernel, invoke, arguments.get()); });
+  // Kept with the launch, which may take place long after the caller's are gone.
+  const std::vector<cudaLaunchAttribute> attributes(config.attrs, config.attrs + config.numAttrs);
+  return enqueue("cudaLaunchKernelExC", config.stream, reinterpret_cast<uintptr_t>(kernel), [=] {
+    cudaLaunchConfig_t own = config;
+    std::vector<cudaLaunchAttribute> of_own = attributes;
+    own.attrs = of_own.data();
+    return launch(own, kernel, invoke, arguments.get());
+  });
 }
 
 cudaError_t load(const void* kernel, cudaStream_t stream) {

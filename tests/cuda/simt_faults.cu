@@ -1,5 +1,6 @@
 // Kernels with one planted fault each, and their correct twins: what the executor and the
 // sanitizers must catch. As a program: NAME correct|faulty, or all, or limits.
+#include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <cub/block/block_reduce.cuh>
 #include <vector>
 
+#include "cuda/cluster.cuh"
 #include "cuda/shared.cuh"
 #include "cuda/vector.cuh"
 
@@ -194,12 +196,132 @@ __global__ void order_kernel(const int* x, int* y) {
   y[i] = kFaulty ? place : x[blockIdx.x * kThreads + kThreads - 1 - threadIdx.x];
 }
 
+// All blocks are one cluster, of which each writes the results of the next from its memory.
+__device__ void write_next(const Cluster& cluster, const int (&tile)[kThreads], int* y) {
+  const uint32_t next = (cluster.rank + 1) % kBlocks;
+  y[next * kThreads + threadIdx.x] = cluster.of(tile, next)[kThreads - 1 - threadIdx.x];
+}
+
+template <bool kFaulty>
+__global__ void missing_cluster_barrier_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  const Cluster cluster(kBlocks);
+  tile[threadIdx.x] = x[blockIdx.x * kThreads + threadIdx.x];
+  if (kFaulty)
+    __syncthreads();
+  else
+    cluster.sync();
+  write_next(cluster, tile, y);
+  cluster.sync();
+}
+
+// Memory of a block that has returned is another's.
+template <bool kFaulty>
+__global__ void cluster_exit_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  const Cluster cluster(kBlocks);
+  tile[threadIdx.x] = x[blockIdx.x * kThreads + threadIdx.x];
+  cluster.sync();
+  const uint32_t next = (cluster.rank + 1) % kBlocks;
+  const auto* its = static_cast<const int*>(__cluster_map_shared_rank(tile, next));
+  y[next * kThreads + threadIdx.x] = its[kThreads - 1 - threadIdx.x];
+  if (!kFaulty) cluster.sync();
+}
+
+template <bool kFaulty>
+__global__ void cluster_return_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  const Cluster cluster(kBlocks);
+  tile[threadIdx.x] = x[blockIdx.x * kThreads + threadIdx.x];
+  if (kFaulty && blockIdx.x == 2 && threadIdx.x == 5) return;
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+  write_next(cluster, tile, y);
+  cluster.sync();
+}
+
+template <bool kFaulty>
+__global__ void cluster_arrives_twice_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  const Cluster cluster(kBlocks);
+  tile[threadIdx.x] = x[blockIdx.x * kThreads + threadIdx.x];
+  __cluster_barrier_arrive();
+  if (kFaulty) __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+  write_next(cluster, tile, y);
+  cluster.sync();
+}
+
+template <bool kFaulty>
+__global__ void cluster_waits_first_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  const Cluster cluster(kBlocks);
+  tile[threadIdx.x] = x[blockIdx.x * kThreads + threadIdx.x];
+  if (!kFaulty) __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+  write_next(cluster, tile, y);
+  cluster.sync();
+}
+
+template <bool kFaulty>
+__global__ void cluster_rank_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  const Cluster cluster(kBlocks);
+  tile[threadIdx.x] = x[blockIdx.x * kThreads + threadIdx.x];
+  cluster.sync();
+  const uint32_t last = kFaulty && threadIdx.x == 9 ? kBlocks : kBlocks - 1;
+  const auto* its = static_cast<const int*>(__cluster_map_shared_rank(tile, last));
+  write_next(cluster, tile, y);
+  cluster.sync();
+  if (its == x) y[0] = 0;
+}
+
+template <bool kFaulty>
+__global__ void missing_copy_wait_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  DEVICE_SHARED(later, int[kThreads]);
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  __pipeline_memcpy_async(tile + threadIdx.x, x + i, sizeof(int));
+  __pipeline_commit();
+  __pipeline_memcpy_async(later + threadIdx.x, x + i, sizeof(int));
+  __pipeline_commit();
+  __pipeline_wait_prior(kFaulty ? 2 : 1);
+  __syncthreads();
+  y[i] = tile[kThreads - 1 - threadIdx.x];
+  __pipeline_wait_prior(0);
+}
+
+// What a thread has waited for the others see after a barrier only.
+template <bool kFaulty>
+__global__ void copies_of_others_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int[kThreads]);
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  __pipeline_memcpy_async(tile + threadIdx.x, x + i, sizeof(int));
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  if (!kFaulty) __syncthreads();
+  y[i] = tile[kThreads - 1 - threadIdx.x];
+}
+
+template <bool kFaulty>
+__global__ void misaligned_copy_kernel(const int* x, int* y) {
+  DEVICE_SHARED(tile, int4[kThreads]);
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  const int from = int(blockIdx.x) * kThreads + kThreads - 1 - int(threadIdx.x);
+  const int begin = kFaulty ? (from < kTotal - 4 ? from : kTotal - 4) : from & ~3;
+  __pipeline_memcpy_async(tile + threadIdx.x, x + begin, sizeof(int4));
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  y[i] = reinterpret_cast<const int*>(tile + threadIdx.x)[from - begin];
+}
+
 using Kernel = void (*)(const int*, int*);
 struct Fault {
   const char* name;
   Kernel correct, faulty;
+  unsigned cluster = 1;
 };
-#define FAULT(name) {#name, name##_kernel<false>, name##_kernel<true>}
+#define FAULT(name, ...) {#name, name##_kernel<false>, name##_kernel<true>, ##__VA_ARGS__}
 constexpr Fault kFaults[] = {
     FAULT(missing_barrier),
     FAULT(reused_scratch),
@@ -218,10 +340,26 @@ constexpr Fault kFaults[] = {
     FAULT(misaligned),
     FAULT(reduce_result),
     FAULT(order),
+    FAULT(missing_cluster_barrier, kBlocks),
+    FAULT(cluster_exit, kBlocks),
+    FAULT(cluster_return, kBlocks),
+    FAULT(cluster_arrives_twice, kBlocks),
+    FAULT(cluster_waits_first, kBlocks),
+    FAULT(cluster_rank, kBlocks),
+    FAULT(missing_copy_wait),
+    FAULT(copies_of_others),
+    FAULT(misaligned_copy),
 };
 
+cudaLaunchAttribute cluster_of(unsigned blocks) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {blocks, 1, 1};
+  return attribute;
+}
+
 /// 0: y is right; 1: it is not, and y is printed; 2: the launch failed, and the error is printed.
-int run(Kernel kernel) {
+int run(Kernel kernel, unsigned cluster) {
   std::vector<int> x(kTotal), y(kTotal + kBlocks + 1);
   for (int i = 0; i < kTotal; ++i) x[size_t(i)] = i + 1;
   int *device_x, *device_y;
@@ -234,6 +372,9 @@ int run(Kernel kernel) {
   config.gridDim = dim3(kBlocks);
   config.blockDim = dim3(kThreads);
   config.dynamicSmemBytes = kThreads * sizeof(int);
+  cudaLaunchAttribute attribute = cluster_of(cluster);
+  config.attrs = &attribute;
+  config.numAttrs = cluster > 1;
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, device_x, device_y);
   if (error != cudaSuccess) {
     std::printf("%s: %s\n", cudaGetErrorName(error), cudaGetErrorString(error));
@@ -253,12 +394,16 @@ int run(Kernel kernel) {
 /// Launches that CUDA refuses, each with its error's name.
 void print_limits() {
   const auto report = [](int blocks, int threads, size_t shared,
-                         void (*kernel)(const int*, int*) = two_writers_kernel<false>) {
+                         void (*kernel)(const int*, int*) = two_writers_kernel<false>,
+                         unsigned cluster = 1) {
     int unused[kTotal] = {};
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(unsigned(blocks));
     config.blockDim = dim3(unsigned(threads));
     config.dynamicSmemBytes = shared;
+    cudaLaunchAttribute attribute = cluster_of(cluster);
+    config.attrs = &attribute;
+    config.numAttrs = cluster > 1;
     const cudaError_t error = cudaLaunchKernelEx(&config, kernel, unused, unused);
     std::printf("%s\n", cudaGetErrorName(error));
   };
@@ -275,6 +420,9 @@ void print_limits() {
   constexpr int kOwn = kThreads * sizeof(int);  // the kernel's variables
   report(1, kThreads, (48 << 10) - kOwn, missing_barrier_kernel<false>);
   report(1, kThreads, (48 << 10) - kOwn + 16, missing_barrier_kernel<false>);
+  report(16, 32, 0, two_writers_kernel<false>, 16);
+  report(6, 32, 0, two_writers_kernel<false>, 4);
+  report(4, 32, 0, two_writers_kernel<false>, 4);
 }
 
 }  // namespace cudml::cuda
@@ -283,12 +431,13 @@ int main(int count, char** words) {
   if (count == 2 && !std::strcmp(words[1], "limits")) return cudml::cuda::print_limits(), 0;
   int wrong = 0;
   for (const auto& fault : cudml::cuda::kFaults) {
-    if (count == 2 && cudml::cuda::run(fault.correct)) {
+    if (count == 2 && cudml::cuda::run(fault.correct, fault.cluster)) {
       std::printf("%s is not correct\n", fault.name);
       ++wrong;
     }
     if (count == 3 && !std::strcmp(words[1], fault.name))
-      return cudml::cuda::run(std::strcmp(words[2], "faulty") ? fault.correct : fault.faulty);
+      return cudml::cuda::run(std::strcmp(words[2], "faulty") ? fault.correct : fault.faulty,
+                              fault.cluster);
   }
   return wrong;
 }

@@ -25,9 +25,23 @@ REFUSED = {
     "bad_mask": ("the mask leaves out the calling lane", "__shfl_xor_sync(kFaulty"),
     "lane_left": ("the mask names lane 7, which has returned", "__shfl_xor_sync("),
     "divergent_shuffle": ("another call than the one at", "__shfl_xor_sync("),
+    "cluster_exit": ("of the cluster, which has returned", "__cluster_map_shared_rank("),
+    "cluster_return": ("the cluster's barrier is met by 511 of 512", "__cluster_barrier_wait("),
+    "cluster_arrives_twice": ("again without having waited", "__cluster_barrier_arrive("),
+    "cluster_waits_first": ("without having arrived", "__cluster_barrier_wait("),
+    "cluster_rank": ("block 4 of a cluster of 4", "__cluster_map_shared_rank("),
+    "misaligned_copy": ("an address that is no multiple of 16", "__pipeline_memcpy_async("),
 }
 # Faults that a wrong result shows under some order of the threads.
-WRONG = ("missing_barrier", "reused_scratch", "missing_syncwarp", "reduce_result")
+WRONG = (
+    "missing_barrier",
+    "reused_scratch",
+    "missing_syncwarp",
+    "reduce_result",
+    "missing_cluster_barrier",
+    "missing_copy_wait",
+    "copies_of_others",
+)
 # Faults that no order shows, because the result is right all the same.
 HIDDEN = ("missing_fence", "two_writers", "plain_sum", "shared_bounds", "misaligned")
 # What a sanitizer says, and the lines that it names.
@@ -44,6 +58,8 @@ RACES = {
     "two_writers": ["y[i] = x[blockIdx.x", "y[i + 1] = x[i + kThreads];"],
     "plain_sum": ["*count += 1;"],
     "missing_syncwarp": ["tile[threadIdx.x] = x[i];", "y[i] = tile[threadIdx.x ^ 31]"],
+    "missing_cluster_barrier": ["tile[threadIdx.x] = x[blockIdx.x"],
+    "copies_of_others": ["y[i] = tile[kThreads - 1", "__pipeline_wait_prior(0);"],
 }
 
 
@@ -174,6 +190,9 @@ def test_limits_of_launches():
         "cudaSuccess",
         "cudaSuccess",  # 48 KiB of dynamic memory and variables together
         "cudaErrorLaunchFailure",  # and more without asking for it
+        "cudaErrorInvalidClusterSize",  # sixteen blocks, which not every GPU has
+        "cudaErrorInvalidClusterSize",  # six blocks in clusters of four
+        "cudaSuccess",
     ]
 
 
