@@ -5,7 +5,8 @@ instructions on its vector path.
 
 Nothing is run. The vector path is the way through a kernel's blocks, each loop taken once, with
 the most 16-byte accesses; a scoreboard walks it and notes, whenever an instruction needs a register
-that a load has yet to fill, which loads are outstanding. The disassembler is NVIDIA's nvdisasm.
+that a load has yet to fill, or waits for copies into shared memory, which loads are outstanding.
+The disassembler is NVIDIA's nvdisasm.
 """
 
 from __future__ import annotations
@@ -191,13 +192,17 @@ def measured(lines: list[str]) -> Code:
     """A kernel's vector path under the scoreboard."""
     path = vector_path(lines)
     code = Code(instructions=len(path), local=sum(_access(x)[0] == "local" for x in lines))
-    pending: dict[int, int] = {}  # register -> number of the load that fills it
+    # Register -> number of the load that fills it; asynchronous copies fill none, but are waited for.
+    pending: dict[int, int] = {}
     sizes: list[int] = []
     loaded = 0
     for line in path:
         reads, writes = _reads_and_writes(line)
         kind, size = _access(line)
-        if waited := {pending[r] for r in reads | writes if r in pending}:
+        awaited = reads | writes
+        if _opcode(line).startswith("DEPBAR"):
+            awaited |= {r for r in pending if r < 0}
+        if waited := {pending[r] for r in awaited if r in pending}:
             outstanding = set(pending.values())
             code.waits.append(len(outstanding))
             code.in_flight = max(code.in_flight, sum(sizes[load] for load in outstanding))
@@ -206,7 +211,7 @@ def measured(lines: list[str]) -> Code:
         if kind == "load":
             loaded += size
             code.wide_loads += size == 16
-            pending.update(dict.fromkeys(writes, len(sizes)))
+            pending.update(dict.fromkeys(writes or {-1 - len(sizes)}, len(sizes)))
             sizes.append(size)
         elif kind == "store":
             code.stored += size

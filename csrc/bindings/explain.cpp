@@ -121,11 +121,12 @@ CUDML_PLANS(CUDML_INSTANTIATE)
 #undef CUDML_INSTANTIATE
 
 py::object to_python(const Call& call, const Explanation& e) {
-  py::object grid = py::none(), block = py::none(), shared = py::none();
+  py::object grid = py::none(), block = py::none(), shared = py::none(), cluster = py::none();
   if (e.geometry) {
     grid = py::make_tuple(e.geometry->blocks, 1, 1);
     block = py::make_tuple(e.geometry->threads, 1, 1);
     shared = py::int_(e.geometry->shared_bytes);
+    cluster = py::int_(e.geometry->cluster);
   }
   py::object pooled = py::none();
   if (call.pooled_axes)
@@ -133,7 +134,7 @@ py::object to_python(const Call& call, const Explanation& e) {
   const std::string device = call.device_name.empty() ? name_of(call.place) : call.device_name;
   return py::module_::import("cudml._explain")
       .attr("Explanation")(call.op, device, e.kernel, e.reason, e.bytes, e.workspace_bytes, grid,
-                           block, shared, pooled);
+                           block, shared, cluster, pooled);
 }
 
 py::list kernels(const py::object& family, const py::object& device) {

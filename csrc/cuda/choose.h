@@ -16,7 +16,8 @@ struct Situation {
   int multiprocessors = 132;
   int64_t shared_bytes = 227 << 10;  // of one block, opted in
   int64_t l2_bytes = 50 << 20;
-  int64_t alignment = 256;  // the largest power of two that divides every address, at most 256
+  bool has_clusters = true;  // of blocks that read each other's shared memory
+  int64_t alignment = 256;   // the largest power of two that divides every address, at most 256
 };
 
 /// Blocks of a kernel that loops by 32-bit numbers; beyond, they take several turns.
@@ -27,6 +28,7 @@ struct Geometry {
   uint32_t blocks = 0, threads = 0;
   int64_t shared_bytes = 0;     // dynamic
   int64_t workspace_bytes = 0;  // device memory that lives from launch to launch
+  uint32_t cluster = 1;         // blocks that run together and share their shared memory
 };
 
 template <class Plan>

@@ -47,6 +47,7 @@ Situation ask_situation(int device) {
   s.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
   s.shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   s.l2_bytes = attribute(cudaDevAttrL2CacheSize, device);
+  s.has_clusters = attribute(cudaDevAttrClusterLaunch, device) != 0;
   return s;
 }
 

@@ -23,7 +23,8 @@ void load_once(const char* name, const void* kernel, int device);
 /// in to. No kernel's variables take more than the rest.
 constexpr int64_t kMostUnaskedDynamic = 24 << 10;
 
-/// Launches `kernel` over geometry.blocks blocks in x alone: grid y and z have small limits.
+/// Launches `kernel` over geometry.blocks blocks, in clusters of geometry.cluster, in x alone: grid
+/// y and z have small limits.
 template <class... Params, class... Args>
 void launch(const char* name, void (*kernel)(Params...), const Geometry& geometry,
             const Target& target, Args&&... args) {
@@ -41,6 +42,13 @@ void launch(const char* name, void (*kernel)(Params...), const Geometry& geometr
   config.blockDim = dim3(geometry.threads);
   config.dynamicSmemBytes = size_t(geometry.shared_bytes);
   config.stream = static_cast<cudaStream_t>(target.stream);
+  cudaLaunchAttribute cluster = {};
+  if (geometry.cluster > 1) {
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {geometry.cluster, 1, 1};
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+  }
   check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
 }
 

@@ -9,8 +9,9 @@ void mvn_groups(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
   switch (MvnKernel(choice.kernel)) {
     case MvnKernel::rows:
     case MvnKernel::warp: return mvn_on_warps(plan, choice, p, target);
-    case MvnKernel::block:
-    case MvnKernel::shared: return mvn_on_blocks(plan, choice, p, target);
+    case MvnKernel::block: return mvn_on_blocks(plan, choice, p, target);
+    case MvnKernel::cluster:
+    case MvnKernel::shared: return mvn_in_shared(plan, choice, p, target);
     case MvnKernel::column_tile: return mvn_column_tiles(plan, choice, p, target);
     case MvnKernel::columns: return mvn_columns(plan, choice, p, target);
     case MvnKernel::split: return mvn_split(plan, choice, p, target);

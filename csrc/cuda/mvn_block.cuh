@@ -35,47 +35,6 @@ struct RegisterSlots {
   }
 };
 
-template <class T>
-struct SharedSlots {
-  RowSlot<T>* slot;
-
-  /// Some accesses are on their way before the first is stored, which could be where the next lies.
-  template <class Row, class Fn>
-  __device__ __forceinline__ void read(const Row& row, const RowSlot<T>* from, const Fn& fn) {
-    for (uint32_t s = 0; row.slot(s) < row.slots; s += kMvnBlockSlots) {
-      Carrier some[kMvnBlockSlots];
-#pragma unroll
-      for (int i = 0; i < kMvnBlockSlots; ++i)
-        if (row.slot(s + i) < row.slots)
-          some[i] = reinterpret_cast<const Carrier*>(from)[row.slot(s + i)];
-#pragma unroll
-      for (int i = 0; i < kMvnBlockSlots; ++i)
-        if (row.slot(s + i) < row.slots) {
-          slot[row.slot(s + i)] = unpacked<T>(some[i]);
-          fn(slot[row.slot(s + i)], row.slot(s + i));
-        }
-    }
-  }
-
-  template <class Row, class Fn>
-  __device__ __forceinline__ void for_each(const Row& row, const Fn& fn) {
-#pragma unroll 4
-    for (uint32_t k = row.thread; k < row.slots; k += row.threads) fn(slot[k], k);
-  }
-
-  template <class Row>
-  __device__ __forceinline__ void write(const Row& row, RowSlot<T>* to,
-                                        const Normalizer<Acc<T>>& n) const {
-    for (uint32_t s = 0; row.slot(s) < row.slots; s += kMvnParameterSlots) {
-      RowSlot<T> some[kMvnParameterSlots];
-#pragma unroll
-      for (int i = 0; i < kMvnParameterSlots; ++i)
-        if (row.slot(s + i) < row.slots) some[i] = slot[row.slot(s + i)];
-      row.template write<kMvnParameterSlots>(to, some, s, n);
-    }
-  }
-};
-
 /// One row by all threads of the block. Each thread meets its own accesses only.
 template <class T, bool kActivates, RowParameters kParameters, class Slots>
 __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnRowShape& shape,
@@ -128,15 +87,6 @@ __global__ __launch_bounds__(kMvnMostBlockThreads) void mvn_block_kernel(const M
                                                                          const MvnRowShape shape) {
   RegisterSlots<T, kMvnBlockSlots> slots;
   mvn_block_row<T, kActivates, kParameters>(args, shape, slots);
-}
-
-/// Looks at the activation in any case: beside shared memory a branch for each access is nothing.
-template <class T, RowParameters kParameters>
-__global__ __launch_bounds__(kMvnSharedThreads) void mvn_shared_kernel(const MvnArgs<T> args,
-                                                                       const MvnRowShape shape) {
-  DYNAMIC_SHARED(memory, RowSlot<T>);
-  SharedSlots<T> slots{memory};
-  mvn_block_row<T, true, kParameters>(args, shape, slots);
 }
 
 }  // namespace cudml::cuda

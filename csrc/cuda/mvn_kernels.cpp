@@ -2,6 +2,7 @@
 #include "cuda/mvn_kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "math/moments.h"
@@ -10,14 +11,15 @@ namespace cudml::cuda {
 namespace {
 
 constexpr int64_t kBlockRowBytes = 64 << 10;  // of a row that a block keeps in registers
-constexpr int64_t kStaticShared = 2048;       // bytes beside a row in shared memory
-constexpr int64_t kLeastSegment = 128;        // bytes in a row, a whole line
-constexpr int64_t kLeastSplit = 4096;         // elements of a group that blocks share
-constexpr int64_t kMostParts = 1024;          // of one group, wherever it is computed
-constexpr int64_t kMostColumnParts = 512;     // the same in columns, which are joined by a warp
-constexpr int64_t kMaxFold = 64;              // neighbouring columns of one group
-constexpr int64_t kApplyRows = 16;            // that a thread brings its columns' statistics for
-constexpr int64_t kLineBytes = 128;           // of columns, side by side in one block at least
+constexpr int64_t kStaticShared = 2560;       // bytes beside a row in shared memory
+constexpr int64_t kMostCluster = 8;        // blocks, which every GPU with clusters can run together
+constexpr int64_t kLeastSegment = 128;     // bytes in a row, a whole line
+constexpr int64_t kLeastSplit = 4096;      // elements of a group that blocks share
+constexpr int64_t kMostParts = 1024;       // of one group, wherever it is computed
+constexpr int64_t kMostColumnParts = 512;  // the same in columns, which are joined by a warp
+constexpr int64_t kMaxFold = 64;           // neighbouring columns of one group
+constexpr int64_t kApplyRows = 16;         // that a thread brings its columns' statistics for
+constexpr int64_t kLineBytes = 128;        // of columns, side by side in one block at least
 
 using Axis = int64_t MvnAxis::*;
 constexpr Axis kTensors[] = {&MvnAxis::x, &MvnAxis::y, &MvnAxis::scale, &MvnAxis::bias};
@@ -61,12 +63,45 @@ bool fits_warp(const MvnPlan& plan, const Situation&) {
   return plan.group_size < (32 * kMvnWarpSlots + 1) * mvn_vector(plan.dtype);
 }
 
-bool fits_shared(const MvnPlan& plan, const Situation& situation) {
-  return row_bytes(plan) + kStaticShared <= situation.shared_bytes;
+bool fits_registers(const MvnPlan& plan, const Situation& situation) {
+  const int64_t staged = row_bytes(plan) + kStaticShared;
+  return row_bytes(plan) <= kBlockRowBytes && staged <= situation.shared_bytes;
 }
 
-bool fits_registers(const MvnPlan& plan, const Situation& situation) {
-  return row_bytes(plan) <= kBlockRowBytes && fits_shared(plan, situation);
+/// Blocks of a cluster for each row: one for a part, while there are so few.
+int64_t cluster_blocks(const MvnPlan& plan) {
+  const uint64_t parts = uint64_t(mvn_split_parts(plan).count);
+  return std::min(int64_t(std::bit_ceil(parts)), kMostCluster);
+}
+
+/// How `blocks` blocks keep the parts of each row. Few threads work on them where a
+/// multiprocessor's shared memory holds several blocks, whose loads, sums and stores then overlap.
+Geometry kept_geometry(const MvnPlan& plan, const Situation& situation, int64_t blocks) {
+  const MvnParts cut = mvn_split_parts(plan);
+  const int64_t per_block = ceil_div(cut.count, blocks);
+  const int64_t bytes = per_block * cut.elements * int64_t(size_of(plan.dtype));
+  const int64_t together = std::max<int64_t>(situation.shared_bytes / (bytes + kStaticShared), 1);
+  const int64_t teams = std::min(per_block, ceil_div(kMvnSharedThreads / kMvnThreads, together));
+  return {uint32_t(plan.groups * blocks), uint32_t(teams * kMvnThreads), bytes, 0,
+          uint32_t(blocks)};
+}
+
+bool are_kept(const MvnPlan& plan, const Situation& situation, int64_t blocks) {
+  return kept_geometry(plan, situation, blocks).shared_bytes + kStaticShared <=
+             situation.shared_bytes &&
+         ceil_div(mvn_split_parts(plan).count, blocks) <= kMvnMostKeptParts;
+}
+
+bool has_clusters(const MvnPlan&, const Situation& situation) { return situation.has_clusters; }
+
+bool fits_cluster(const MvnPlan& plan, const Situation& situation) {
+  // Blocks are numbered in 31 bits.
+  return plan.groups < kMvnOffsetLimit / kMostCluster &&
+         are_kept(plan, situation, cluster_blocks(plan));
+}
+
+bool fits_shared(const MvnPlan& plan, const Situation& situation) {
+  return are_kept(plan, situation, 1);
 }
 
 /// Whether a group stands in short packed pieces of x, apart from each other.
@@ -152,11 +187,12 @@ Geometry block_geometry(const MvnPlan& plan, const Situation&) {
   return {uint32_t(plan.groups), threads, staged_bytes(plan)};
 }
 
-Geometry shared_geometry(const MvnPlan& plan, const Situation&) {
-  const int64_t vectors = plan.group_size / mvn_vector(plan.dtype);
-  uint32_t threads = 64;
-  while (threads < kMvnSharedThreads && threads * 8 < vectors) threads *= 2;
-  return {uint32_t(plan.groups), threads, staged_bytes(plan)};
+Geometry cluster_geometry(const MvnPlan& plan, const Situation& situation) {
+  return kept_geometry(plan, situation, cluster_blocks(plan));
+}
+
+Geometry shared_geometry(const MvnPlan& plan, const Situation& situation) {
+  return kept_geometry(plan, situation, 1);
 }
 
 Geometry column_tile_geometry(const MvnPlan& plan, const Situation&) {
@@ -211,13 +247,19 @@ constexpr Kernel<MvnPlan> kKernels[] = {
     {"mvn_block",
      {kIsTileType, kIsRow, kIsIndexable, {"groups have at most 64 KiB", fits_registers}},
      with_statistics<block_geometry>},
+    {"mvn_cluster",
+     {kIsTileType,
+      kIsRow,
+      kIsIndexable,
+      {"the GPU runs blocks in clusters", has_clusters},
+      {"the shared memory of a cluster of at most 8 blocks holds a group", fits_cluster}},
+     with_statistics<cluster_geometry>},
     {"mvn_shared",
      {kIsTileType,
       kIsRow,
       kIsIndexable,
       {"shared memory holds a group, however few there are", fits_shared}},
      with_statistics<shared_geometry>},
-    // Here belongs a kernel in which a cluster of blocks keeps a group in the shared memory of all.
     {"mvn_column_tile",
      {kIsTileType,
       kHasColumns,

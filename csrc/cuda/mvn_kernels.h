@@ -11,6 +11,7 @@ enum class MvnKernel : int {
   rows,
   warp,
   block,
+  cluster,
   shared,
   column_tile,
   columns,
@@ -29,13 +30,16 @@ inline constexpr int kMvnRowsSlots16 = 2, kMvnRowsSlots32 = 4;  // by bits of an
 inline constexpr int kMvnRowsBatchSlots = 4;  // of all the rows that a thread has in flight
 inline constexpr int kMvnWarpSlots = 8, kMvnBlockSlots = 8;
 /// Accesses whose scale and bias are fetched together.
-inline constexpr int kMvnParameterSlots = 4;
+inline constexpr int kMvnParameterSlots = 4, kMvnSharedParameterSlots = 2;
 inline constexpr int kMvnRowsThreads = 128, kMvnWarpThreads = 128;
-inline constexpr int kMvnMostBlockThreads = 512, kMvnSharedThreads = 512;
+inline constexpr int kMvnMostBlockThreads = 512, kMvnSharedThreads = 1024;
 inline constexpr int64_t kMvnMostShortRow = 512;  // elements
 
 /// Threads of the kernels that stream groups, and of the one that joins their parts.
 inline constexpr int kMvnThreads = 256;
+
+/// Parts of a row that a block keeps in shared memory at most: they have 16 KiB and more.
+inline constexpr int kMvnMostKeptParts = 16;
 
 /// Accesses of a thread to a part of a group that are on their way together.
 inline constexpr int kMvnSplitSlots = 4;

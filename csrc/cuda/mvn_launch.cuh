@@ -13,6 +13,8 @@ void mvn_on_warps(const MvnPlan& plan, const Choice& choice, const MvnPointers& 
                   const Target& target);
 void mvn_on_blocks(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                    const Target& target);
+void mvn_in_shared(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
+                   const Target& target);
 void mvn_column_tiles(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,
                       const Target& target);
 void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/grid.cuh"
-#include "cuda/mvn_row_parts.cuh"
+#include "cuda/mvn_parts.cuh"
 
 namespace cudml::cuda {
 
@@ -32,126 +32,67 @@ struct MvnSplit {
   }
 };
 
-/// The part that a block works on: positions [begin, end) of group g.
-struct MvnPart {
-  uint32_t g, index, begin, end;
+/// The part that a block works on, of group g.
+struct MvnBlockPart : MvnPart {
+  uint32_t g;
 
-  __device__ __forceinline__ MvnPart(const MvnSplit& split, uint32_t block, uint32_t group_size) {
-    g = split.parts.quotient(block);
-    index = block - g * split.parts.divisor;
-    begin = index * split.part_size;
-    end = min(begin + split.part_size, group_size);
+  __device__ __forceinline__ MvnBlockPart(const MvnSplit& split, uint32_t block,
+                                          uint32_t group_size)
+      : g(split.parts.quotient(block)) {
+    static_cast<MvnPart&>(*this) =
+        MvnPart(block - g * split.parts.divisor, split.part_size, group_size);
   }
 };
 
-/// Some of a thread's elements: vectors, or as many single ones. The first `count` exist.
+/// A thread's elements from position `first` on of a part that ends at `end`.
 template <class T>
-struct MvnTile {
-  using A = Acc<T>;
-  static constexpr int kN = kVector<T>, kSize = kMvnSplitSlots * kN;
-
-  Carrier slots[kMvnSplitSlots];
-  int count = 0;
-
-  /// Those from position `first` of a part that ends at `end`.
-  __device__ __forceinline__ MvnTile(const MvnArgs<T>& args, const T* x, const MvnSplit& split,
-                                     uint32_t first, uint32_t end) {
-    const auto place = [&](int j, int e) {
-      return split.has_neighbours
-                 ? first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN + uint32_t(e)
-                 : first + uint32_t(j * kN + e) * kMvnThreads + threadIdx.x;
-    };
-    if (split.is_x_packed) {
-#pragma unroll
-      for (int j = 0; j < kMvnSplitSlots; ++j) {
-        if (place(j, kN - 1) >= end) continue;
-        slots[j] = *reinterpret_cast<const Carrier*>(x + args.reduced.at(place(j, 0)).x);
-        count += kN;
-      }
-      return;
-    }
+__device__ __forceinline__ MvnTile<T> split_tile(const MvnArgs<T>& args, const T* x,
+                                                 const MvnSplit& split, uint32_t first,
+                                                 uint32_t end) {
+  constexpr int kN = kVector<T>;
+  MvnTile<T> tile;
+  const auto place = [&](int j, int e) {
+    return split.has_neighbours
+               ? first + (uint32_t(j) * kMvnThreads + threadIdx.x) * kN + uint32_t(e)
+               : first + uint32_t(j * kN + e) * kMvnThreads + threadIdx.x;
+  };
+  if (split.is_x_packed) {
 #pragma unroll
     for (int j = 0; j < kMvnSplitSlots; ++j) {
-      Vector<T, kN> slot = {};
-      const bool is_whole = place(j, kN - 1) < end;
-#pragma unroll
-      for (int e = 0; e < kN; ++e) {
-        if (!is_whole && (split.has_neighbours || place(j, e) >= end)) continue;
-        slot.v[e] = x[args.reduced.at(place(j, e)).x];
-        ++count;
-      }
-      slots[j] = std::bit_cast<Carrier>(slot);
+      if (place(j, kN - 1) >= end) continue;
+      tile.slots[j] = *reinterpret_cast<const Carrier*>(x + args.reduced.at(place(j, 0)).x);
+      tile.count += kN;
     }
+    return tile;
   }
-
-  /// Calls fn(value, number) for each.
-  template <class Fn>
-  __device__ __forceinline__ void for_each(const Fn& fn) const {
-    if (count % kN == 0)
-      some<false>(fn);
-    else
-      some<true>(fn);
-  }
-
-  __device__ __forceinline__ double sum() const {
-    A sums[2] = {};
-    for_each([&](A v, int i) { sums[i % 2] += v; });
-    return double(sums[0]) + double(sums[1]);
-  }
-
- private:
-  template <bool kIsBroken, class Fn>
-  __device__ __forceinline__ void some(const Fn& fn) const {
 #pragma unroll
-    for (int j = 0; j < kMvnSplitSlots; ++j) {
-      if (j * kN >= count) break;
-      A v[kN];
-      widen(unpacked<T>(slots[j]), v);
+  for (int j = 0; j < kMvnSplitSlots; ++j) {
+    Vector<T, kN> slot = {};
+    const bool is_whole = place(j, kN - 1) < end;
 #pragma unroll
-      for (int e = 0; e < kN; ++e)
-        if (!kIsBroken || j * kN + e < count) fn(v[e], j * kN + e);
+    for (int e = 0; e < kN; ++e) {
+      if (!is_whole && (split.has_neighbours || place(j, e) >= end)) continue;
+      slot.v[e] = x[args.reduced.at(place(j, e)).x];
+      ++tile.count;
     }
+    tile.slots[j] = std::bit_cast<Carrier>(slot);
   }
-};
+  return tile;
+}
 
-/// The statistics of parts, each of sums about the mean of its first tiles.
 template <class T>
 __global__ __launch_bounds__(kMvnThreads) void mvn_split_moments_kernel(const MvnArgs<T> args,
                                                                         const MvnSplit split,
                                                                         Moments<Acc<T>>* parts) {
-  using A = Acc<T>;
   DEVICE_SHARED(first_scratch, Raw<TwoSums>[32]);
   DEVICE_SHARED(second_scratch, Raw<TwoSums>[32]);
-  const MvnPart part(split, blockIdx.x, uint32_t(args.group_size));
+  const MvnBlockPart part(split, blockIdx.x, uint32_t(args.group_size));
   const T* x = args.x + args.kept.at(part.g).x;
+  const auto tile_at = [&](uint32_t first) { return split_tile(args, x, split, first, part.end); };
   const auto value = [&](uint32_t at) { return load_as_acc(x[args.reduced.at(at).x]); };
-  MvnTile<T> tile(args, x, split, part.begin, part.end);
-  A pivot = 0;
-  if (args.use_mean) {
-    const TwoSums all = block_all_sum(TwoSums{tile.sum(), double(tile.count)}, first_scratch);
-    const A mean = all.second > 0 ? pivot_of<A>(all.first, all.second) : value(part.begin);
-    // As an element, from which others of sixteen bits differ by few bits.
-    if (is_finite(mean)) pivot = load_as_acc(store_as<T>(mean));
-  }
-  TwoSums sums;
-  for (uint32_t first = part.begin;;) {
-    PivotSums<A> some;
-    tile.for_each([&](A v, int i) { some.add(v, pivot, i % 2); });
-    sums += some.wide();
-    first += MvnTile<T>::kSize * kMvnThreads;
-    if (first >= part.end) break;
-    tile = MvnTile<T>(args, x, split, first, part.end);
-  }
-  // What vectors leave over at the end of a group.
-  const uint32_t rest = part.end % kVector<T>;
-  if (split.has_neighbours && threadIdx.x < rest) {
-    PivotSums<A> one;
-    one.add(value(part.end - rest + threadIdx.x), pivot);
-    sums += one.wide();
-  }
-  sums = block_all_sum(sums, second_scratch);
-  if (threadIdx.x == 0)
-    parts[blockIdx.x] = args.moments(double(part.end - part.begin), pivot, sums.first, sums.second);
+  const Moments<Acc<T>> moments = part_moments(args, part, split.has_neighbours, 0, first_scratch,
+                                               second_scratch, tile_at, value);
+  if (threadIdx.x == 0) parts[blockIdx.x] = moments;
 }
 
 /// Joins the parts of each group, one warp for each.
@@ -161,15 +102,10 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_join_kernel(const Moments<A>*
                                                                bool use_variance, double epsilon,
                                                                Normalizer<A>* normalizers,
                                                                Moments<A>* statistics) {
-  const uint32_t lane = threadIdx.x % 32;
   const auto g = uint32_t(warp_in_grid());
-  Moments<A> moments;
-  if (g < groups)
-    for (uint32_t i = lane; i < count; i += 32)
-      moments = MergeMoments{}(moments, parts[int64_t(g) * count + i]);
-  for (int distance = 16; distance > 0; distance /= 2)
-    moments = MergeMoments{}(moments, moments_of_lane_above(moments, distance));
-  if (lane != 0 || g >= groups) return;
+  const Moments<A> moments = joined_parts<A>(
+      g < groups ? count : 0, [&](uint32_t i) { return parts[int64_t(g) * count + i]; });
+  if (threadIdx.x % 32 != 0 || g >= groups) return;
   normalizers[g] = normalizer_of(moments, use_variance, epsilon);
   if (statistics) statistics[g] = moments;
 }
@@ -204,7 +140,7 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_split_apply_kernel(
     const MvnArgs<T> args, const MvnSplit split, const Normalizer<Acc<T>>* normalizers) {
   constexpr int kN = kVector<T>;
   // From the end: what the statistics read last is still in the cache.
-  const MvnPart part(split, gridDim.x - 1 - blockIdx.x, uint32_t(args.group_size));
+  const MvnBlockPart part(split, gridDim.x - 1 - blockIdx.x, uint32_t(args.group_size));
   const MvnOffsets group = args.kept.at(part.g);
   Normalizer<Acc<T>> normalizer;
   if (args.has_statistics()) normalizer = normalizers[part.g];

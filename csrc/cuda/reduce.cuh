@@ -45,15 +45,23 @@ __device__ __forceinline__ V warp_all_sum(V value, int lanes = 32) {
   return value;
 }
 
-/// The sum over the block, known to all threads. `scratch` is shared memory for one value per warp;
-/// two calls that no barrier lies between need two of them.
+/// The sum over `warps` warps from `first` on, which the caller is one of, known to all of them;
+/// every warp of the block calls it. `scratch` is shared memory for one value per warp; two calls
+/// that no barrier lies between need two of them.
+template <class V>
+__device__ __forceinline__ V warps_all_sum(V value, Raw<V>* scratch, uint32_t first,
+                                           uint32_t warps) {
+  const uint32_t lane = threadIdx.x % 32;
+  value = warp_all_sum(value);
+  if (lane == 0) scratch[threadIdx.x / 32].value() = value;
+  __syncthreads();
+  return warp_all_sum(lane < warps ? scratch[first + lane].value() : V{});
+}
+
+/// The same over the block.
 template <class V>
 __device__ __forceinline__ V block_all_sum(V value, Raw<V>* scratch) {
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  value = warp_all_sum(value);
-  if (lane == 0) scratch[warp].value() = value;
-  __syncthreads();
-  return warp_all_sum(lane < int(blockDim.x) / 32 ? scratch[lane].value() : V{});
+  return warps_all_sum(value, scratch, 0, blockDim.x / 32);
 }
 
 /// What `op` makes of the values of all kThreads threads, in a fixed order; known to thread 0.

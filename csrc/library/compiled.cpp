@@ -138,6 +138,7 @@ std::string Compiled::explained() const {
   if (e.geometry) {
     text << "\n  launch     " << e.geometry->blocks << " blocks of " << e.geometry->threads
          << " threads";
+    if (e.geometry->cluster > 1) text << " in clusters of " << e.geometry->cluster;
     if (e.geometry->shared_bytes)
       text << ", " << e.geometry->shared_bytes << " bytes of shared memory";
   }

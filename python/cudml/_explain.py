@@ -28,6 +28,8 @@ class Explanation:
         Blocks of the largest launch, and threads of a block.
     shared_bytes : int, or None on the CPU
         Dynamic shared memory of a block.
+    cluster_blocks : int, or None on the CPU
+        Blocks that run together and read each other's shared memory; 1 where each is alone.
     pooled_axes : tuple of int, or None where nothing is pooled
         The dimensions that windows move along; all others are batch.
 
@@ -47,6 +49,7 @@ class Explanation:
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     shared_bytes: int | None = None
+    cluster_blocks: int | None = None
     pooled_axes: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
@@ -59,8 +62,12 @@ class Explanation:
         lines += [f"  not        {other}" for other in others]
         lines.append(f"  bytes      {self.bytes}, each input read once, each output written once")
         if self.grid and self.block:
-            shared = f", {self.shared_bytes} bytes of shared memory" if self.shared_bytes else ""
-            lines.append(f"  launch     {self.grid[0]} blocks of {self.block[0]} threads{shared}")
+            launch = f"{self.grid[0]} blocks of {self.block[0]} threads"
+            if (self.cluster_blocks or 1) > 1:
+                launch += f" in clusters of {self.cluster_blocks}"
+            if self.shared_bytes:
+                launch += f", {self.shared_bytes} bytes of shared memory"
+            lines.append(f"  launch     {launch}")
         if self.workspace_bytes:
             lines.append(f"  workspace  {self.workspace_bytes} bytes")
         return "\n".join(lines)

@@ -31,6 +31,7 @@ FUNCTIONS = {
     "max_pool_grad_pairs": ("pool_grad_pairs",),
     "max_pool_grad_place": ("max_pool_grad_lanes",),
     "merge_generic": ("merge",),
+    "mvn_cluster": ("mvn_shared",),
     "mvn_columns": ("mvn_column_moments", "mvn_column_join", "mvn_column_apply"),
     "mvn_grad_columns": _parts_of("column"),
     "mvn_grad_generic": ("mvn_grad_state", "mvn_grad_apply"),
