@@ -57,10 +57,11 @@ struct Blocks {
                   unit = fold > 1               ? fold
                          : repeat > 1 || is_far ? 1
                                                 : line,
-                  wanted = is_far       ? kFarColumns
-                           : repeat > 1 ? kMostColumns / 2 / repeat
-                           : is_wide    ? kMostColumns
-                                        : kFewColumns,
+                  // All that comes again beside each other has to fit kMostColumns, too.
+        room = repeat > 1 ? kMostColumns / 2 / repeat : kMostColumns,
+                  wanted = is_far                  ? std::min(kFarColumns, room)
+                           : repeat > 1 || is_wide ? room
+                                                   : kFewColumns,
                   most = std::max<int64_t>(wanted / unit, 1) * unit;
     across = (all + most - 1) / most;
     const int64_t even = (all + across - 1) / across;

@@ -100,6 +100,7 @@ class Rows {
   /// of each row.
   void run_rows(NormalizeOffsets at, int64_t count, int64_t begin, int64_t first,
                 Buffers& b) const {
+    if (begin >= count) return;  // a turn that the last block, of fewer rows, does not have
     fill(at, count, b);
     at.add(rows_, begin);
     at.add(inner_, first);
