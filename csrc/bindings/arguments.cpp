@@ -301,6 +301,22 @@ double nearest_double(const py::object& number) {
   return py::object(ratio[0]) < py::int_(0) ? -HUGE_VAL : HUGE_VAL;
 }
 
+/// A float that is longer than a double, by its integer part: exact where the type has it, else
+/// saturated like a double's. `nearest` is the double beside it.
+PadValue truncated_value(const char* op, py::handle value, double nearest, Dtype dtype) {
+  const py::int_ part(py::reinterpret_steal<py::object>(PyNumber_Long(value.ptr())));
+  if (dtype == Dtype::uint64) {
+    const unsigned long long exact = PyLong_AsUnsignedLongLong(part.ptr());
+    if (!PyErr_Occurred()) return as_bytes(uint64_t(exact));
+    PyErr_Clear();
+    return pad_value(op, dtype, nearest);
+  }
+  int overflow = 0;
+  const int64_t exact = PyLong_AsLongLongAndOverflow(part.ptr(), &overflow);
+  if (overflow) return pad_value(op, dtype, nearest);
+  return dtype == Dtype::int64 ? as_bytes(exact) : pad_value(op, dtype, double(exact));
+}
+
 }  // namespace
 
 PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
@@ -311,15 +327,7 @@ PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
     const bool is_exact = PyFloat_Check(value.ptr()) || !std::isfinite(number) ||
                           !attribute(value, "as_integer_ratio");
     if (is_exact) return pad_value(op, dtype, number);
-    if (!is_float(dtype)) {  // a longer float: its integer part saturates like a double's
-      const double whole = std::trunc(number);
-      if (std::fabs(whole) >= 0x1p63) return pad_value(op, dtype, number);
-      const py::int_ part(py::reinterpret_steal<py::object>(PyNumber_Long(value.ptr())));
-      const int64_t limit = PyLong_AsLongLong(part.ptr());
-      if (std::fabs(whole) < 0x1p53) return pad_value(op, dtype, double(limit));
-      if (dtype == Dtype::int64 || (dtype == Dtype::uint64 && limit >= 0)) return as_bytes(limit);
-      return pad_value(op, dtype, number);
-    }
+    if (!is_float(dtype)) return truncated_value(op, value, number, dtype);
   }
   const py::object number = integer ? integer : py::reinterpret_borrow<py::object>(value);
   const double nearest = nearest_double(number);

@@ -37,6 +37,11 @@ struct Array {
   bool is_exported = false;   // `keep` is an ExportedMemory that a library is to import
 };
 
+/// Whether an output is an input's very memory. One that is copied first has the copy's strides.
+inline bool is_same(const Array& output, const Array& input) {
+  return !input.is_copy_due && is_alias(output.view, input.view);
+}
+
 inline constexpr const char* kTakenTypes =
     "float16, bfloat16, float32, float64, uint8, uint16, uint32, uint64, int8, int16, int32, int64";
 

@@ -157,7 +157,7 @@ void CompiledOperator::check_overlap(const std::vector<Array>& inputs,
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (!outputs[o].keep) continue;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (!(in_place && i == 0 && is_alias(outputs[o].view, inputs[i].view)))
+      if (!(in_place && i == 0 && is_same(outputs[o], inputs[i])))
         check_no_overlap(op, outputs_[o].tensor->field, outputs[o].footprint,
                          inputs_[i].tensor->field, inputs[i].footprint);
     for (size_t other = 0; other < o; ++other)

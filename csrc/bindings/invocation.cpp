@@ -70,7 +70,7 @@ void Invocation::check_arrays() const {
     for (const NamedInput& input : inputs()) {
       if (!input.array) continue;
       const bool is_first = &output == &outputs_[0] && &input == &inputs_[0];
-      if (may_be_in_place_ && is_first && is_alias(output.array.view, input.array->view)) continue;
+      if (may_be_in_place_ && is_first && is_same(output.array, *input.array)) continue;
       check_no_overlap(call_.op, output.field, output.array.footprint, input.field,
                        input.array->footprint);
     }

@@ -292,6 +292,19 @@ def test_normalization_refuses_partial_overlap() -> None:
     refuse(make(MVN, (2, 3, 5, 5), "float16"), [half], raw, x=x.view("float16")[..., ::2])
 
 
+@pytest.mark.parametrize("op", ["mean_variance_normalization", "normalize"])
+def test_a_reversed_input_is_no_alias_of_what_begins_where_it_does(op: str) -> None:
+    """It is copied, and the copy's strides are those of `out`; its memory is other memory."""
+    memory = np.arange(12, dtype="float32")
+    x, before = memory[6::-1][:5], memory.tobytes()
+    given = {"axes": 0} if op == MVN else {"mean": None, "variance": None}
+    for out in (memory[6:11], memory[5:10], memory[2:7]):
+        with refused(ValueError, f"{op}: ", "overlap"):
+            getattr(cudml, op)(x, **given, out=out)
+        assert memory.tobytes() == before
+    assert getattr(cudml, op)(x, **given, out=memory[7:12]) is not None
+
+
 def test_normalization_refuses_its_parameters_as_out() -> None:
     """Even an exact alias: scale and bias are read again for other groups."""
     x = data((2, 3, 5, 7), "float32", 8)

@@ -79,6 +79,28 @@ def test_constant_groups_give_the_bias(value: float, dtype: str) -> None:
             assert np.isnan(normalize(rows, axes=axis, epsilon=0).astype("float64")).all()
 
 
+@pytest.mark.decision("D-MVN-5", "D-GRAD-25")
+@pytest.mark.parametrize(
+    ("dtype", "n", "value"),
+    [
+        *(("float32", n, v) for n in (2, 3, 7, 15) for v in (1.760667e30, 2.2e37, -3e36)),
+        ("float32", 100, 3.3e36),
+        *(("bfloat16", n, v) for n in (3, 15) for v in (1.7e30, 2.1e37)),
+        *(("float64", n, v) for n in (2, 3, 7, 33) for v in (2.441316933461805e222, -1.1e300)),
+        ("float64", 5000, 5.3e173),
+    ],
+)
+def test_constant_groups_of_huge_values(dtype: str, n: int, value: float) -> None:
+    """Their sum is finite; the square of what its rounding leaves would not be."""
+    x = np.full((2, n), value).astype(dtype_of(dtype))
+    for rows, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
+        assert (normalize(rows, axes=axis) == 0).all(), axis
+        assert (normalize(rows, axes=axis, use_variance=False) == 0).all(), axis
+        assert np.isnan(normalize(rows, axes=axis, epsilon=0).astype("float64")).all(), axis
+        count, mean, m2 = cudml.normalization_statistics(rows, axes=axis)
+        assert (count == n).all() and not m2.any() and np.isfinite(mean).all(), axis
+
+
 @pytest.mark.bug("MVN-03")
 @pytest.mark.decision("D-MVN-5", "D-MVN-20")
 @pytest.mark.parametrize("value", [0.1, 1234.0, 3.3e7])

@@ -128,6 +128,37 @@ def test_long_double_is_rounded_once(dtype: str) -> None:
 
 
 @pytest.mark.small
+@pytest.mark.decision("D-PAD-3", "D-PAD-5")
+@pytest.mark.parametrize(
+    ("dtype", "value", "want"),
+    [
+        ("int64", Fraction(2**63 - 3), 2**63 - 3),
+        ("int64", Fraction(2**64 - 5, 2), 2**63 - 3),
+        ("int64", Fraction(2**63), 2**63 - 1),
+        ("int64", Fraction(1 - 2**64, 2), 1 - 2**63),
+        ("int64", -Fraction(10**30), -(2**63)),
+        ("uint64", Fraction(2**63 + 1), 2**63 + 1),
+        ("uint64", Fraction(2**63 - 1), 2**63 - 1),
+        ("uint64", Fraction(2**65 - 3, 2), 2**64 - 2),
+        ("uint64", Fraction(2**64), 2**64 - 1),
+        ("uint64", Fraction(-3, 2), 0),
+        ("int32", Fraction(2**62 + 1), 2**31 - 1),
+        ("uint8", Fraction(511, 2), 255),
+        ("int8", Fraction(-257, 2), -128),
+    ],
+)
+def test_longer_floats_for_integers_are_truncated_then_saturated(
+    dtype: str, value: Fraction, want: int
+) -> None:
+    """Exactly: the double beside 2**63 - 3 is 2**63."""
+    assert int(filled(dtype, value)[0]) == want
+    if np.longdouble(2) ** 63 - 3 != np.longdouble(2) ** 63 and value.denominator == 1:
+        high, low = divmod(int(value), 2**40)
+        long = np.longdouble(high) * np.longdouble(2**40) + np.longdouble(low)
+        assert int(filled(dtype, long)[0]) == want
+
+
+@pytest.mark.small
 @pytest.mark.decision("D-PAD-4")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("dtype", "digits"), [("float16", 11), ("bfloat16", 8)])

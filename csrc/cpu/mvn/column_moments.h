@@ -1,6 +1,7 @@
 // Moments of many columns whose sums advance at once.
 #pragma once
 
+#include "cpu/mvn/moments.h"
 #include "cpu/simd/native.h"
 #include "math/moments.h"
 
@@ -92,7 +93,7 @@ ColumnMoments moments_of_rows(const double* const* rows, int64_t count, int64_t 
   if (use_mean) {
     for_column_vectors(
         width, [&](int64_t c, auto vectors) { sum_columns<vectors()>(rows, count, c, sum); });
-    for (int64_t c = 0; c < padded; ++c) pivot[c] = pivot_of<double>(sum[c], n);
+    for (int64_t c = 0; c < padded; ++c) pivot[c] = pivot_beside(rows[0] + c, sum[c], count);
   } else {
     for (int64_t c = 0; c < padded; ++c) pivot[c] = 0;
   }

@@ -65,7 +65,7 @@ class Groups {
     }
     if (plan_.use_mean) {
       for (int64_t i = 0; i < count; ++i) sum[i] = sum_of(x[i], n);
-      for (int64_t i = 0; i < count; ++i) pivot[i] = pivot_of<A>(sum[i], double(n));
+      for (int64_t i = 0; i < count; ++i) pivot[i] = pivot_beside(x[i], sum[i], n);
     }
     for (int64_t i = 0; i < count; ++i)
       normalizers[i] = finish(first + i, moments_around(pivot[i], x[i], n, plan_.use_mean));

@@ -280,7 +280,7 @@ class ShortRows {
   /// what is subtracted.
   Found normalize(Floats* x, const Affine& affine) const {
     const auto n = float(n_);
-    Floats mean = {}, delta = {}, square = {}, positive = {};
+    Floats mean = {}, delta = {}, square = {}, variance = {};
     if (plan_.use_mean) {
       for (int64_t i = 0; i < n_; ++i) mean += x[i];
       mean /= n;
@@ -288,17 +288,17 @@ class ShortRows {
       for (int64_t i = 0; i < n_; ++i) delta += x[i];
       delta = mean - mean == 0 ? delta / n : Floats{};
     }
-    for (int64_t i = 0; i < n_; ++i) square = fused(x[i], x[i], square);
+    // What is left of a constant group is nothing, before squares of it might overflow.
     for (int64_t i = 0; i < n_; ++i) x[i] -= delta;
+    for (int64_t i = 0; i < n_; ++i) square = fused(x[i], x[i], square);
     if (plan_.use_variance) {
-      const Floats variance = fused(-delta, delta, square / n);
-      positive = variance < 0 ? Floats{} : variance;
-      const Floats factor = 1.0f / root(positive + float(plan_.epsilon));
+      variance = square / n;
+      const Floats factor = 1.0f / root(variance + float(plan_.epsilon));
       for (int64_t i = 0; i < n_; ++i) x[i] *= factor;
     }
     for (int64_t i = 0; i < n_; ++i) x[i] = floor_(fused(x[i], affine.scale[i], affine.bias[i]));
     if (!is_plain(plan_.activation)) activate(plan_.activation, x, n_);
-    return {mean + delta, positive};
+    return {mean + delta, variance};
   }
 
   void put_statistics(int64_t first, int64_t count, const Found& found) const {

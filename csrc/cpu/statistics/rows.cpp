@@ -2,6 +2,8 @@
 // one pass; where they mislead, a second one about the mean, over a chunk that the cache holds.
 #include "cpu/statistics/rows.h"
 
+#include <limits>
+
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/sums.h"
 #include "cpu/statistics/chunks.h"
@@ -13,11 +15,13 @@ using tuning::statistics::kLongPiece;
 using tuning::statistics::kShortestPiece;
 constexpr int64_t kSample = 4 * kFloats;  // elements of a chunk that its pivot is the mean of
 
+constexpr double kMostDouble = std::numeric_limits<double>::max();
+
 /// Whether a pivot was within half a deviation of the mean: the sum of squares about it is then at
-/// most 5/4 of that about the mean. NaN fails.
+/// most 5/4 of that about the mean. NaN fails, and so does a sum that overflowed.
 template <class D>
 auto is_close(double n, D delta, D m2) {
-  return 4 * n * delta * delta <= m2;
+  return (4 * n * delta * delta <= m2) & (m2 <= kMostDouble);
 }
 
 /// Up to kFloats groups of n elements each: sums about their pivots, and the moments these give.
