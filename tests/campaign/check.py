@@ -14,6 +14,7 @@ import oracle
 from calls import function, joined, listed
 from pages import PAGE, Placed, Room
 from problem import Problem
+from scale import scale
 from values import dtype_of, fill, make_sense, without_ends
 
 from cudml import bounds
@@ -39,7 +40,7 @@ class Bench:
     """The memory that problems are run in, one room an argument, and the count of checked calls."""
 
     def __init__(self) -> None:
-        pages = (1 << 22) // PAGE
+        pages = scale().room // PAGE
         self.rooms = {f"out{i}": Room(pages) for i in range(3)} | {k: Room(pages) for k in INPUTS}
         self.calls = 0
         self.threads = ThreadPoolExecutor(2)

@@ -11,17 +11,13 @@ from typing import Any
 import draw_training
 from pages import input_layout, output_layout
 from problem import EXTRAS, Problem
+from scale import scale
 from values import FLOATS, INTEGERS, KINDS, dtype_of
 
 FAMILIES = (
     *("pooling", "gradients", "padding", "normalization"),
     *("lp_gradients", "padding_gradients", "normalization_gradients", "two_phase", "unpooling"),
 )
-SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65)
-BATCHES = (1, 1, 1, 2, 2, 3, 4, 5, 8, 9, 16, 17, 33)
-# Work of one problem, in taps of all windows: most are small, some reach the loops' main parts.
-LIMITS = (1500, 1500, 6000, 6000, 25_000)
-ROOMS = 4_000_000  # bytes that an array may extend over
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ def top_out(a: Axis) -> int:
 
 def axis(r: random.Random, longest: int) -> Axis:
     """A pooled dimension, often degenerate: of one element, covered whole, pads beyond."""
-    n = min(r.choice(SIZES), longest)
+    n = min(r.choice(scale().sizes), longest)
     w = r.choice((1, 1, 2, 2, 3, 3, 4, 5, 7, n, n, n + 1, r.randint(1, n)))
     d = r.choice((1, 1, 1, 1, 1, 2, 3, n))
     s = r.choice((1, 1, 1, 2, 2, 3, w, w, w + 1, n, n + 2))
@@ -87,7 +83,7 @@ def case(family: str, seed: int, number: int) -> Problem:
 def _fits(p: Problem) -> bool:
     for k, layout in [*p.arrays.items(), *(("out", o) for o in p.outs)]:
         low, high = layout.extent()
-        if (high - low + 1) * dtype_of(p.types.get(k, "int64")).itemsize > ROOMS:
+        if (high - low + 1) * dtype_of(p.types.get(k, "int64")).itemsize > scale().room:
             return False
     return True
 
@@ -143,7 +139,7 @@ def _shape(
         ins[a], outs[a] = one.n, one.out
     for a in range(rank):
         if a not in pooled:
-            size = min(r.choice(BATCHES), max(1, room))
+            size = min(r.choice(scale().batches), max(1, room))
             ins[a] = outs[a] = 0 if r.random() < 0.004 else size
             room //= max(size, 1)
     return given, pooled, tuple(ins), tuple(outs)
@@ -151,11 +147,11 @@ def _shape(
 
 def pooling(r: random.Random, last: Callable[..., Problem | None]) -> Problem | None:
     count = r.choice((1, 1, 2, 2, 2, 2, 3, 3))
-    longest = {1: 65, 2: 33, 3: 17}[count] if r.random() < 0.8 else 65
+    longest = scale().longest[count if r.random() < 0.8 else 1]
     axes = [axis(r, longest) for _ in range(count)]
     work = math.prod(a.out * min(a.w, 2 * a.n + 2) for a in axes)
     work = max(work, math.prod(a.n for a in axes))
-    limit = r.choice(LIMITS)
+    limit = r.choice(scale().work)
     if work > limit or math.prod(a.w for a in axes) > 4096:
         return None
     given, _, ins, outs = _shape(r, count, axes, limit // work)
@@ -204,9 +200,9 @@ MODES = ("constant", "edge", "reflection", "symmetric", "wrap")
 def padding(r: random.Random) -> Problem | None:
     rank = r.choice((1, 2, 2, 3, 3, 4, 4, 4, 5, 6, 7, 8))
     dtype = r.choice([*FLOATS, *INTEGERS])
-    limit, shape, start, end = r.choice((2000, 2000, 9000, 60_000)), [], [], []
+    limit, shape, start, end = r.choice(scale().padded), [], [], []
     for _ in range(rank):
-        n = r.choice(SIZES)
+        n = r.choice(scale().sizes)
         pads = (0, 0, 0, 0, 1, 2, 3, n - 1, n, n + 1, 2 * n + 1, r.randint(0, 9))
         shape.append(n)
         start.append(r.choice(pads))
@@ -249,9 +245,10 @@ ACTIVATIONS: tuple[Any, ...] = (
 def normalization(r: random.Random) -> Problem | None:
     rank = r.choice((1, 2, 2, 3, 3, 4, 4, 4, 5, 6, 8))
     shape = tuple(
-        0 if r.random() < 0.002 else r.choice((*SIZES, 24, 96, 128, 129)) for _ in range(rank)
+        0 if r.random() < 0.002 else r.choice((*scale().sizes, 24, 96, 128, 129))
+        for _ in range(rank)
     )
-    if math.prod(max(n, 1) for n in shape) > r.choice((600, 2000, 2000, 8000)):
+    if math.prod(max(n, 1) for n in shape) > r.choice(scale().normalized):
         return None
     over = [a for a in range(rank) if r.random() < 0.5]
     if r.random() < 0.3:

@@ -9,6 +9,7 @@ from typing import Any
 import draw
 from pages import input_layout, output_layout
 from problem import Problem
+from scale import scale
 from values import FLOATS, INTEGERS, dtype_of
 
 INDICES = ("uint32", "uint64", "int32", "int64")
@@ -61,10 +62,10 @@ def padding_gradient(r: random.Random) -> Problem | None:
 def unpooling(r: random.Random) -> Problem | None:
     """Indices of any place of the output, few or many, and some beyond it."""
     spatial = r.choice((1, 2, 2, 2, 3))
-    shape = [r.choice(draw.BATCHES), r.choice(draw.BATCHES)]
-    shape += [r.choice(draw.SIZES) for _ in range(spatial)]
+    shape = [r.choice(scale().batches), r.choice(scale().batches)]
+    shape += [r.choice(scale().sizes) for _ in range(spatial)]
     sizes = shape[:2] + [max(1, n * r.choice((1, 2, 2, 3)) + r.randint(-1, 2)) for n in shape[2:]]
-    if max(math.prod(shape), math.prod(sizes)) > r.choice((2000, 9000, 60_000)):
+    if max(math.prod(shape), math.prod(sizes)) > r.choice(scale().unpooled):
         return None
     dtype = r.choice([*FLOATS, *INTEGERS])
     arrays = Arrays(r)

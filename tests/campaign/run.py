@@ -8,6 +8,7 @@ as small as it still fails.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ import report  # noqa: E402
 import worker  # noqa: E402
 from lanes import Lane, Server, Setup  # noqa: E402
 from problem import Problem  # noqa: E402
+from scale import IS_LARGE  # noqa: E402
 from shrink import shrunk  # noqa: E402
 
 
@@ -35,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--problem", metavar="JSON", help="this problem alone")
     parser.add_argument("--stop-at-once", action="store_true", help="end at the first finding")
     parser.add_argument("--asan", action="store_true", help="the module under AddressSanitizer")
+    parser.add_argument("--large", action="store_true", help="sizes beyond the loops' own limits")
     parser.add_argument("--device", action="store_true", help="on the interpreted CUDA kernels")
     return parser.parse_args()
 
@@ -59,7 +62,12 @@ def one_family(a: argparse.Namespace, family: str, seconds: float, setup: Setup)
     return row
 
 
-def explained(family: str, case: str, setup: Setup) -> str:
+def flags(a: argparse.Namespace) -> str:
+    """Those that a case is run again with."""
+    return " --asan" * a.asan + " --device" * a.device + " --large" * a.large
+
+
+def explained(a: argparse.Namespace, family: str, case: str, setup: Setup) -> str:
     """Runs a case alone; what is wrong with it and the smallest call that shows it, or nothing."""
     seed, number = map(int, case.split(":"))
     problem = draw.case(family, seed, number)
@@ -74,7 +82,7 @@ def explained(family: str, case: str, setup: Setup) -> str:
                 f"  call      {problem}",
                 f"  smallest  {small}",
                 f"  which is  {server.fault(small)}",
-                f"  again     python tests/campaign/run.py --problem '{small.to_json()}'",
+                f"  again     python tests/campaign/run.py{flags(a)} --problem '{small.to_json()}'",
             )
         )
 
@@ -84,13 +92,15 @@ def main() -> int:
     setup = Setup.sanitized() if a.asan else Setup()
     if a.device:
         setup.environment[worker.ON_DEVICE] = "1"
+    if a.large:
+        setup.environment[IS_LARGE] = os.environ[IS_LARGE] = "1"
     if a.problem:
         with Server(setup, {}) as server:
             fault = server.fault(Problem.from_json(a.problem))
         print(fault or "nothing is wrong")
         return bool(fault)
     if a.case:
-        fault = explained(a.family, a.case, setup)
+        fault = explained(a, a.family, a.case, setup)
         print(fault or "nothing is wrong")
         return bool(fault)
     families = draw.FAMILIES if a.family == "all" else (a.family,)
@@ -104,9 +114,8 @@ def main() -> int:
         for number, fault in row.faults[:5]:
             case = f"{row.seed}:{number}"
             print(f"\n{fault}")
-            flag = " --asan" * a.asan + " --device" * a.device
-            print(f"python tests/campaign/run.py --family {row.family} --case {case}{flag}")
-            print(explained(row.family, case, setup) or "  alone nothing is wrong")
+            print(f"python tests/campaign/run.py --family {row.family} --case {case}{flags(a)}")
+            print(explained(a, row.family, case, setup) or "  alone nothing is wrong")
     report.summary(rows)
     return any(row.faults for row in rows)
 
