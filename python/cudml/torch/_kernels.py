@@ -23,7 +23,6 @@ from cudml.torch._results import (
     keep_order,
     keeps_order,
     masked,
-    new_like,
     row_major,
 )
 from cudml.torch._schemas import library
@@ -95,7 +94,9 @@ def _mean_variance_normalization(
     epsilon: float,
     activation: str,
     parameters: Sequence[float],
+    out: Tensor | None = None,
 ) -> Tensor:
+    """The public operator has no `out`; others in this package may give it one."""
     return cudml.mean_variance_normalization(
         x,
         scale,
@@ -105,13 +106,16 @@ def _mean_variance_normalization(
         use_variance=use_variance,
         epsilon=epsilon,
         activation=decode(activation, parameters),
-        out=_out(x, "mean_variance_normalization", x),
+        out=_out(x, "mean_variance_normalization", x) if out is None else out,
     )
 
 
-def normalized_with_statistics(x: Tensor, scale: Any, bias: Any, *arguments: Any) -> Any:
+def normalized_with_statistics(
+    x: Tensor, scale: Any, bias: Any, *arguments: Any, out: Tensor | None = None
+) -> Any:
     """Mean-variance normalization, and its mean and variance as far as they are in use."""
     axes, use_mean, use_variance, epsilon, activation, parameters = arguments
+    out = _out(x, "mean_variance_normalization", x) if out is None else out
     results = cudml.mean_variance_normalization(
         x,
         scale,
@@ -122,7 +126,7 @@ def normalized_with_statistics(x: Tensor, scale: Any, bias: Any, *arguments: Any
         epsilon=epsilon,
         activation=decode(activation, parameters),
         return_statistics=True,
-        out=None if keeps_order(x) else (new_like(x), None, None),
+        out=None if out is None else (out, None, None),
     )
     return row_major(*results)
 
