@@ -48,6 +48,37 @@ def test_constructors_are_torchs(name: str) -> None:
     assert issubclass(getattr(ours, name), getattr(nn, name))
 
 
+class Fewer(ours.GroupNorm):
+    """A class of a user, with arguments of its own."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(2, channels)
+
+
+class Same(ours.GroupNorm):
+    """Another, with those of its base."""
+
+
+def test_classes_of_users_show_their_own_arguments() -> None:
+    assert list(inspect.signature(Fewer).parameters) == ["channels"]
+    assert inspect.signature(Same) == inspect.signature(ours.GroupNorm)
+
+
+class Doubled(nn.Module):
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight * 2
+
+
+@pytest.mark.parametrize("kind", [ours.LayerNorm, ours.RMSNorm, ours.BatchNorm1d])
+def test_parametrizations(kind: Any) -> None:
+    """PyTorch makes a class of its own of the module's."""
+    x, plain, own = values(5, 4), kind(4).double(), kind(4).double()
+    nn.utils.parametrize.register_parametrization(own, "weight", Doubled())
+    assert_close(own(x), 2 * plain(x))
+    nn.utils.parametrize.remove_parametrizations(own, "weight")
+    assert type(own) is kind
+
+
 BOTH: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = [
     ("MaxPool1d", (3, 2, 1), {"dilation": 2, "ceil_mode": True}, (2, 3, 11)),
     ("MaxPool2d", ((3, 2),), {"stride": (2, 1), "padding": (1, 0)}, (3, 9, 8)),

@@ -34,8 +34,15 @@ class _Activated(torch.nn.Module):
             self.activation = activation
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Shows the arguments of torch's constructor and `activation`."""
+        """Shows the arguments of torch's constructor and `activation`.
+
+        Classes of others, as PyTorch's own of a module with a parametrization, are left alone.
+        """
         super().__init_subclass__(**kwargs)
+        if cls.__module__ != __name__:
+            if "__init__" in vars(cls):
+                cls.__signature__ = None  # type: ignore[attr-defined]  # but that of __init__
+            return
         torchs = next(c for c in cls.__mro__ if c.__module__.startswith("torch.nn."))
         if torchs is not torch.nn.Module:
             given = inspect.signature(torchs).parameters.values()
