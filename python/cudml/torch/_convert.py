@@ -11,6 +11,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from cudml.torch import _fusion, nn
+from cudml.torch.nn import _shared
 from cudml.torch.nn._shared import SharedActivation
 
 MODULES: dict[type, type] = {
@@ -79,17 +80,17 @@ class Report:
     def _fuse(self, pair: _fusion.Pair) -> None:
         """Gives the activation to the normalization.
 
-        An Identity keeps its place and name, or a module for the other calls that it has.
+        A module for the other calls that it has keeps its place and name.
         """
         before = pair.owner._modules[pair.key]
         after = before
-        if not pair.is_shared:
-            after = torch.nn.Identity().train(pair.activation.training)
-        elif not isinstance(before, SharedActivation):
-            after = SharedActivation(pair.activation)
+        if not isinstance(before, SharedActivation):
+            is_marked = _shared.may_share()
+            after = SharedActivation(
+                pair.activation, pair.activation_name, not pair.is_shared, is_marked
+            )
         pair.norm.activation = pair.name
-        if isinstance(after, SharedActivation):
-            pair.norm.shared = (after,)
+        pair.norm.shared = (after, pair.norm_name)
         pair.owner._modules[pair.key] = after
 
         def undo() -> None:
@@ -154,10 +155,13 @@ def convert(model: torch.nn.Module, fuse_activation: bool = True, inplace: bool 
     ----------
     model : torch.nn.Module
     fuse_activation : bool
-        Give an activation that directly follows a normalization to it: inside of nn.Sequential, and
-        wherever `torch.fx` can show that nothing else reads the normalization. Backward then keeps
-        one activation-sized tensor instead of two. An Identity takes the activation's place, or
-        where the activation has other calls, a module that does these alone.
+        Give an activation that directly follows a normalization to it: inside of an nn.Sequential
+        that is only called as a whole, and wherever `torch.fx` and the code of the classes, which
+        is read for it, show that nothing else reads the normalization on any path. Backward then
+        keeps one activation-sized tensor instead of two. In the activation's place stands a module
+        that passes what the normalization has applied it to, applies it to anything else, and in
+        eager mode raises a RuntimeError where a result was changed on the way. What code outside
+        of the model does with its parts nothing can show: it gets normalizations that are fused.
     inplace : bool
         Change `model` itself instead of a copy.
 

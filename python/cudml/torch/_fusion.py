@@ -1,22 +1,26 @@
 """Which activations directly follow a normalization, and may be computed by it.
 
-In nn.Sequential the order of the children says so. Elsewhere `torch.fx` traces the module that owns
-the normalization, in training and in evaluation, with all of its children as they are.
+In nn.Sequential the order of the children says so, where code calls it as a whole. Elsewhere
+`torch.fx` traces the module that owns the normalization, in training and in evaluation, with all of
+its children as they are, and its code shows that other paths through it do the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import itertools
-from collections import Counter
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 
 from cudml.torch import nn
+from cudml.torch._uses import Uses
 from cudml.torch.nn import _shared
 from cudml.torch.nn._shared import is_observed
 
@@ -70,17 +74,46 @@ class Pair:
         return ACTIVATIONS[type(self.activation)](self.activation)
 
 
+@dataclasses.dataclass
+class _Model:
+    """What the search asks of a model: where its modules stand, how code uses them, and tensors
+    without memory in the place of its own, by their id."""
+
+    places: dict[torch.nn.Module, list[tuple[torch.nn.Module, str]]]
+    uses: Uses
+    blanks: dict[int, Any]
+
+    @classmethod
+    def of(cls, model: torch.nn.Module) -> _Model:
+        places: dict[torch.nn.Module, list[tuple[torch.nn.Module, str]]] = {}
+        for owner in model.modules():
+            for key, child in owner._modules.items():
+                if child is not None:
+                    places.setdefault(child, []).append((owner, key))
+        return cls(places, Uses(places), dict(_blanks(model)))
+
+    def count(self, module: torch.nn.Module) -> int:
+        """At how many places of the model a module stands."""
+        return len(self.places.get(module, ()))
+
+
+def _blanks(model: torch.nn.Module) -> Iterator[tuple[int, Any]]:
+    """By the id of each parameter and buffer one like it that nothing can be written to."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):  # of odd kinds
+            blank = torch.empty_like(tensor, device="meta", requires_grad=False)
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            yield (
+                id(tensor),
+                torch.nn.Parameter(blank, tensor.requires_grad) if is_parameter else blank,
+            )
+
+
 class _Calls(fx.Tracer):
     """A tracer to which every child is one call."""
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
         return True
-
-
-def _places(model: torch.nn.Module) -> Counter[torch.nn.Module]:
-    """At how many places of the model each module stands."""
-    children = (m._modules.values() for m in model.modules())
-    return Counter(child for listed in children for child in listed if child is not None)
 
 
 def _is_norm(module: Any) -> bool:
@@ -97,14 +130,14 @@ def _is_sequential(module: torch.nn.Module) -> bool:
     )
 
 
-def _refusal(norm: torch.nn.Module, activation: Any, places: Counter[torch.nn.Module]) -> str:
+def _refusal(norm: torch.nn.Module, activation: Any, model: _Model) -> str:
     """Why this activation, called on the norm's result, stays by itself; empty if it need not."""
     kind = type(activation).__name__
     if type(activation) not in ACTIVATIONS or "forward" in vars(activation):
         return f"{kind} has no counterpart"
     if ACTIVATIONS[type(activation)](activation) is None:
         return f"{activation} has no counterpart"
-    if places[norm] > 1:
+    if model.count(norm) > 1:
         return "stands at several places of the model"
     if is_observed(norm) or is_observed(activation):
         return f"a hook reads what goes from it to {kind}"
@@ -123,29 +156,47 @@ class Found:
         self.notes[norm] = f"not fused: {why}"
 
 
-def _in_sequence(name: str, owner: torch.nn.Module, places: Any, found: Found) -> None:
+def _in_sequence(name: str, owner: torch.nn.Module, model: _Model, found: Found) -> None:
     """Pairs of neighbours in nn.Sequential."""
     children = [(key, child) for key, child in owner._modules.items() if child is not None]
     prefix = f"{name}." if name else ""
     for (first, norm), (key, follower) in itertools.pairwise(children):
         if not (_is_norm(norm) and _is_activation(follower)):
             continue
-        why = _refusal(norm, follower, places)
+        why = _refusal(norm, follower, model) or model.uses.why_not_whole(owner)
         if why:
             found.refuse(norm, why)
         else:
             found.pairs.append(Pair(norm, prefix + first, follower, prefix + key, owner, key))
 
 
-def _traced(owner: torch.nn.Module, mode: bool) -> dict[str, list[fx.Node]]:
-    """The calls of each of the owner's modules in one mode; raises where it does not trace."""
-    stand_in = copy.copy(owner)  # what forward assigns to itself stays there
+def _traced(owner: torch.nn.Module, mode: bool, model: _Model) -> dict[str, list[fx.Node]]:
+    """The calls of each of the owner's modules in one mode; raises where it does not trace.
+
+    What forward changes is a copy's, without the memory of parameters and buffers.
+    """
+    stand_in = copy.deepcopy(owner, dict(model.blanks))
     stand_in.training = mode
     calls: dict[str, list[fx.Node]] = {}
-    for node in _Calls().trace(stand_in).nodes:
+    with _same_random_numbers():
+        nodes = _Calls().trace(stand_in).nodes
+    for node in nodes:
         if node.op == "call_module":
             calls.setdefault(str(node.target), []).append(node)
     return calls
+
+
+@contextlib.contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Has generators go on as if nothing had asked them in between."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    own, numpys = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        random.setstate(own)
+        np.random.set_state(numpys)
 
 
 def _follower(
@@ -178,13 +229,13 @@ def _function(calls: dict[str, list[fx.Node]], norm: str) -> str:
     return ""
 
 
-def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) -> None:
+def _in_forward(name: str, owner: torch.nn.Module, model: _Model, found: Found) -> None:
     """Pairs that the owner's forward shows in both modes."""
     norms = [key for key, child in owner._modules.items() if _is_norm(child)]
     if not norms:
         return
     try:
-        both = [_traced(owner, mode) for mode in (True, False)]
+        both = [_traced(owner, mode, model) for mode in (True, False)]
     except Exception as error:
         for key in norms:
             text = f"forward of {type(owner).__name__} does not trace ({type(error).__name__})"
@@ -192,7 +243,7 @@ def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) ->
         return
     for key in norms:
         norm = owner.get_submodule(key)
-        pair, why = _after(key, owner, both, places, f"{name}." if name else "")
+        pair, why = _after(key, owner, both, model, f"{name}." if name else "")
         if pair:
             found.pairs.append(pair)
         elif why:
@@ -200,7 +251,11 @@ def _in_forward(name: str, owner: torch.nn.Module, places: Any, found: Found) ->
 
 
 def _after(
-    key: str, owner: torch.nn.Module, both: list[dict[str, list[fx.Node]]], places: Any, prefix: str
+    key: str,
+    owner: torch.nn.Module,
+    both: list[dict[str, list[fx.Node]]],
+    model: _Model,
+    prefix: str,
 ) -> tuple[Pair | None, str]:
     """A normalization with the activation after it in both modes, or why it has none."""
     norm, answers = owner.get_submodule(key), [_follower(owner, calls, key) for calls in both]
@@ -211,13 +266,17 @@ def _after(
         return None, text if function else ""
     follower = owner.get_submodule(target)
     parent, _, last = target.rpartition(".")
-    is_shared = bool(parent) or any(len(calls.get(target, [])) > 1 for calls in both)
+    is_shared = any(len(calls.get(target, [])) > 1 for calls in both)
+    is_shared = is_shared or bool(parent) or not model.uses.is_read_once(owner, target)
     whys = [why for _, why in answers if why]
     if answers[0][0] != answers[1][0]:
         whys.append("training and evaluation differ")
-    if places[follower] > 1:
+    if model.count(follower) > 1:
         whys.append(f"{target} stands at several places of the model")
-    why = whys[0] if whys else _refusal(norm, follower, places)
+    if "forward" in vars(owner):
+        whys.append("forward was replaced")
+    why = whys[0] if whys else _refusal(norm, follower, model)
+    why = why or model.uses.why_not_given(owner, key, target)
     if not why and is_shared and not _shared.may_share():
         why = f"{target} has other calls, and programs compiled by this PyTorch lose its marks"
     if why:
@@ -228,8 +287,8 @@ def _after(
 
 def find(model: torch.nn.Module) -> Found:
     """All pairs of a model."""
-    found, places = Found(), _places(model)
+    found, asked = Found(), _Model.of(model)
     for name, owner in model.named_modules():
         search = _in_sequence if _is_sequential(owner) else _in_forward
-        search(name, owner, places, found)
+        search(name, owner, asked, found)
     return found

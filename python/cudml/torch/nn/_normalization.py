@@ -16,17 +16,18 @@ from torch.nn.modules import batchnorm, instancenorm
 
 from cudml.torch import functional as F
 
-from ._shared import SharedActivation, mark, may_mark
+from ._shared import fused
 
 
 class _Activated(torch.nn.Module):
     """What the modules have beyond torch's: `activation`, a name or (name, {parameter: number}).
 
-    Where it stands for the call of an activation that has others, too, `shared` holds that one.
+    Where it stands for the call of an activation of the model, `shared` holds what is in that
+    one's place, and the name that the normalization itself has in the model.
     """
 
     activation: Any = None
-    shared: tuple[SharedActivation, ...] = ()  # at most one; a module itself would be a child
+    shared: tuple[Any, ...] = ()  # a module itself would be a child
 
     def __init__(self, *args: Any, activation: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,11 +52,12 @@ class _Activated(torch.nn.Module):
 
     def _activated(self, function: Callable[..., Tensor], *args: Any) -> Tensor:
         """What a function of torch's signature makes of these arguments and the activation."""
-        for follower in self.shared:
-            if not may_mark(self, follower):
-                return function(*args)  # and the follower applies it
-            return mark(function(*args, activation=self.activation))
-        return function(*args, activation=self.activation)
+        if not self.shared:
+            return function(*args, activation=self.activation)
+        follower, name = self.shared
+        return fused(
+            self, follower, name, lambda own: function(*args, activation=own and self.activation)
+        )
 
     def extra_repr(self) -> str:
         text = super().extra_repr()

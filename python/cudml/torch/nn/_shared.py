@@ -1,4 +1,4 @@
-"""Activations that several calls share, of which normalizations compute theirs themselves.
+"""Activations that normalizations compute themselves, and what stands in their places.
 
 A normalization marks such a result, and the activation lets what is marked pass. Other calls of the
 activation stay what they were, wherever they come from.
@@ -7,6 +7,8 @@ activation stay what they were, wherever they come from.
 from __future__ import annotations
 
 import functools
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,43 +16,108 @@ from torch import Tensor
 from torch.nn.modules import module as _module
 
 _MARK = "_cudml_is_activated"
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 
 
 def is_observed(module: torch.nn.Module) -> bool:
     """Whether somebody reads, and so may exchange, what goes into a module or comes out."""
-    return any(getattr(module, name, None) for name in _HOOKS) or "forward" in module.__dict__
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return bool(hooks or module._backward_pre_hooks) or "forward" in module.__dict__
 
 
 def is_every_module_observed() -> bool:
     """Whether hooks are set on all modules there are."""
-    return any(getattr(_module, f"_global{name}", None) for name in _HOOKS)
+    hooks = _module._global_forward_hooks or _module._global_forward_pre_hooks
+    return bool(hooks or _module._global_backward_hooks or _module._global_backward_pre_hooks)
+
+
+class _Results(threading.local):
+    """Of this thread: the norms whose result is on its way to an activation."""
+
+    def __init__(self) -> None:
+        self.norms: dict[SharedActivation, str] = {}
+
+
+_results = _Results()
 
 
 class SharedActivation(torch.nn.Module):
-    """Stands in an activation's place; what a normalization has applied it to passes."""
+    """Stands in an activation's place; what a normalization has applied it to passes.
 
-    def __init__(self, activation: torch.nn.Module) -> None:
+    Anything else it is applied to: where the normalization was exchanged nobody has. In eager mode
+    it refuses what comes instead of a result that a normalization has computed for it; compiled
+    programs hold no such question.
+
+    `is_alone`: nothing else than one normalization's result comes here, as far as code says.
+    `is_marked`: compiled programs keep marks; else what comes passes in them, which only an
+    activation that is alone may.
+    """
+
+    def __init__(
+        self,
+        activation: torch.nn.Module,
+        name: str = "",
+        is_alone: bool = False,
+        is_marked: bool = True,
+    ) -> None:
         super().__init__()
         self.activation = activation
+        self.name = name or type(activation).__name__
+        self.is_alone, self.is_marked, self.has_passed = is_alone, is_marked, False
         self.training = activation.training
 
     def forward(self, input: Tensor) -> Any:
+        if torch.compiler.is_compiling():
+            if not self.is_marked:
+                return input
+        elif self._has_passed(input):
+            return input
         if getattr(input, _MARK, False):
-            setattr(input, _MARK, False)  # a second call on the same tensor is one of its own
+            if not self.is_alone:
+                setattr(input, _MARK, False)  # a second call on the same tensor is one of its own
             return input
         return self.activation(input)
+
+    def _has_passed(self, input: Tensor) -> bool:
+        """Whether a part of a program that is computed again, in the backward pass, begins here:
+        without the mark. Also looks after the results on their way."""
+        norm = _results.norms.pop(self, "")
+        is_marked = getattr(input, _MARK, False)
+        if norm and not is_marked:
+            raise RuntimeError(
+                f"{self.name}: its argument is not what {norm} returned, and {norm} has applied "
+                f"{self.name} to that; report.revert() undoes this, "
+                "convert(..., fuse_activation=False) keeps them apart"
+            )
+        if not self.is_alone:
+            return False
+        if _task() != -1:
+            return self.has_passed and input.is_leaf
+        if self.has_passed != is_marked:
+            self.has_passed = is_marked
+        return is_marked
+
+
+def fused(
+    norm: torch.nn.Module, activation: SharedActivation, name: str, apply: Callable[[Any], Tensor]
+) -> Tensor:
+    """What a norm computes with its activation, or with None where that one has to apply itself:
+    its argument may be another one."""
+    is_compiling = torch.compiler.is_compiling()
+    if is_compiling and not activation.is_marked:
+        return apply(True)
+    if is_observed(norm) or is_observed(activation) or is_every_module_observed():
+        return apply(None)
+    y = mark(apply(True))
+    if not is_compiling:
+        _results.norms[activation] = name
+    return y
 
 
 def mark(y: Tensor) -> Tensor:
     """Has the next shared activation let a tensor pass."""
     setattr(y, _MARK, True)
     return y
-
-
-def may_mark(norm: torch.nn.Module, activation: SharedActivation) -> bool:
-    """Whether the result of one surely is the argument of the other, mark and all."""
-    return not (is_observed(norm) or is_observed(activation) or is_every_module_observed())
 
 
 class _Twice(torch.nn.Module):

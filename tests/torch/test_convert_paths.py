@@ -1,0 +1,387 @@
+"""What convert may fuse by the code of a model: on every path of it, not on one that was traced."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from cudml.torch import convert  # noqa: E402
+from cudml.torch.nn._shared import SharedActivation  # noqa: E402
+
+nn = torch.nn
+Tensor = torch.Tensor
+
+
+class Block(nn.Module):
+    """A normalization and its activation, which its classes call in one way or another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.act, self.proj = nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv1d(4, 4, 1)
+
+
+class Nested(Block):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.proj(self.act(self.norm(x)))
+
+
+class Statements(Block):
+    """As torchvision writes them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.proj(x)
+        out = self.norm(out)
+        out = self.act(out)
+
+        out += x
+        return out
+
+
+class Returned(Block):
+    def forward(self, x: Tensor, more: Any = None) -> Tensor:
+        h = x
+        if more is not None:
+            h = h + more
+        h = self.norm(h)
+        return self.act(h) * 2
+
+
+class Renamed(Block):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        y = self.act(h) + x
+        return y
+
+
+class Branches(Block):
+    """Two paths, on each of which the result goes where it should."""
+
+    def forward(self, x: Tensor, more: Any = None) -> Tensor:
+        if more is None:
+            return self.act(self.norm(x))
+        h = self.norm(x + more)
+        h = self.act(h)
+        return h
+
+
+class Inherited(Nested):
+    def __init__(self) -> None:
+        super().__init__()
+        nn.init.ones_(self.norm.weight)
+        for m in self.modules():
+            if isinstance(m, nn.Conv1d):
+                nn.init.zeros_(m.bias)
+
+    def extra(self) -> int:
+        return 0 if self.norm is None else self.norm.num_groups
+
+
+class Helper(Block):
+    """By a method, and within a function."""
+
+    def body(self, x: Tensor) -> Tensor:
+        def run(x: Tensor) -> Tensor:
+            return self.act(self.norm(x))
+
+        return run(x)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x)
+
+
+@pytest.mark.parametrize("kind", [Nested, Statements, Returned, Renamed, Branches, Inherited,
+                                  Helper])  # fmt: skip
+def test_every_path_gives_it_to_the_activation(kind: Any) -> None:
+    assert_same(kind(), fused=1)
+
+
+class Conditional(Block):
+    """fx traces it with a Proxy, which is never None."""
+
+    def forward(self, x: Tensor, more: Any = None) -> Tensor:
+        h = self.norm(x)
+        if more is None:
+            h = h + 1
+        return self.act(h)
+
+
+class Features(Block):
+    def forward(self, x: Tensor, more: Any = None) -> Any:
+        h = self.norm(x)
+        y = self.act(h)
+        return y if more is not True else (y, h)
+
+
+class Instance(Block):
+    def forward(self, x: Tensor, more: Any = 1.0) -> Tensor:
+        h = self.norm(x)
+        return self.act(h * more if isinstance(more, float) else h)
+
+
+class Flag(Block):
+    """A flag that is set after the conversion."""
+
+    is_early = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        if self.is_early:
+            return h
+        return self.act(h)
+
+
+class Chance(Block):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        if random.random() < -1:
+            h = h + 1
+        return self.act(h)
+
+
+class TwoMethods(Nested):
+    def features(self, x: Tensor) -> Tensor:
+        return self.norm(x)
+
+
+class ByName(Nested):
+    def features(self, name: str, x: Tensor) -> Tensor:
+        return getattr(self, name)(x)
+
+
+class ByChildren(Nested):
+    def features(self, x: Tensor) -> Tensor:
+        for layer in self.children():
+            x = layer(x)
+        return x
+
+
+class Loop(Block):
+    """The last result is read after the loop."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(1):
+            h = self.norm(x)
+            y = self.act(h)
+        return y + h
+
+
+class First(Block):
+    """Another call of the activation comes in between."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        return self.proj(self.act(x)) + self.act(h)
+
+
+class Finally(Block):
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            h = self.norm(x)
+            return self.act(h)
+        finally:
+            self.last = h.mean()
+
+
+@pytest.mark.parametrize("kind", [Conditional, Features, Instance, Flag, Chance, TwoMethods, ByName,
+                                  ByChildren, Loop, First, Finally])  # fmt: skip
+def test_a_path_that_does_not_is_enough(kind: Any) -> None:
+    assert_same(kind(), fused=0)
+    assert "not fused: " in convert(kind()).rows[0].note
+
+
+def test_flags_and_methods_after_the_conversion() -> None:
+    x, made = inputs(), (Flag(), TwoMethods())
+    flag, methods = (convert(net).model for net in made)
+    flag.is_early = made[0].is_early = True
+    torch.testing.assert_close(flag(x), made[0](x))
+    torch.testing.assert_close(methods.features(x), made[1].features(x))
+
+
+class Reaching(nn.Module):
+    """It calls what is its child's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Nested()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block.norm(x) if self.block.training else self.block(x)
+
+
+class ReachingForTheActivation(nn.Module):
+    """A call of its own, which goes on computing what it did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block, self.norm = Nested(), 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block.act(x) + self.block(x) * self.norm
+
+
+def test_code_of_other_modules() -> None:
+    assert_same(Reaching(), fused=0)
+    assert "Reaching.forward reaches for norm" in convert(Reaching()).rows[0].note
+    assert_same(ReachingForTheActivation(), fused=1)
+
+
+def sequence() -> nn.Sequential:
+    return nn.Sequential(nn.Conv1d(4, 4, 1), nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv1d(4, 4, 1))
+
+
+class Holder(nn.Module):
+    """Sequences, in lists and alone."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__()
+        self.seq = made
+
+
+class Whole(Holder):
+    def forward(self, x: Tensor) -> Tensor:
+        return x if self.seq is None else self.seq(x)
+
+
+class Each(Holder):
+    def forward(self, x: Tensor) -> Tensor:
+        kept = []
+        for i, part in enumerate(self.seq):
+            x = part(x)
+            if i % 2 == 0:
+                kept.append(x)
+        return x + sum(kept)
+
+
+class Zipped(Holder):
+    def forward(self, x: Tensor) -> Tensor:
+        for scale, part in zip((1.0, 2.0), self.seq, strict=False):
+            x = part(x) * scale
+        return x
+
+
+class Indexed(Holder):
+    def forward(self, x: Tensor) -> Tensor:
+        first, rest = self.seq[0], self.seq[1:]
+        for part in rest:
+            first(x)
+            x = part(x)
+        return x
+
+
+class Pairs(Holder):
+    """Lists in a list, as U-Nets have them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for first, second in self.seq:
+            x = second(first(x))
+        return x
+
+
+class Recomputed(Holder):
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.seq:
+            x = torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
+        return x
+
+
+class Own(nn.Sequential):
+    """A class of its own, with code that does not run them."""
+
+    def __init__(self) -> None:
+        super().__init__(*sequence())
+        for layer in self:
+            if isinstance(layer, nn.Conv1d):
+                nn.init.ones_(layer.weight)
+        nn.init.zeros_(self[-1].weight)
+
+
+class Parted(nn.Sequential):
+    def features(self, x: Tensor) -> Tensor:
+        for layer in self[:2]:
+            x = layer(x)
+        return x
+
+
+LISTED = {
+    "whole": lambda: Whole(sequence()), "each": lambda: Each(nn.ModuleList([sequence()])),
+    "nested": lambda: Each(nn.Sequential(nn.Sequential(sequence()))), "own": Own,
+    "indexed": lambda: Indexed(nn.ModuleList([nn.Identity(), sequence()])),
+    "zipped": lambda: Zipped(nn.ModuleList([sequence()])),
+    "pairs": lambda: Pairs(nn.ModuleList([nn.ModuleList([nn.Identity(), sequence()])])),
+    "recomputed": lambda: Recomputed(nn.ModuleList([sequence()])),
+    "in an own": lambda: Whole(Own()),
+}  # fmt: skip
+APART = {
+    "each": lambda: Each(sequence()), "zipped": lambda: Zipped(sequence()),
+    "indexed": lambda: Indexed(sequence()), "recomputed": lambda: Recomputed(sequence()),
+    "pairs": lambda: Pairs(nn.ModuleList([sequence()[1:3]])), "own": lambda: Parted(*sequence()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_sequences_that_are_called_as_a_whole(name: str) -> None:
+    assert_same(LISTED[name](), fused=1)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_sequences_whose_children_are_called_one_by_one(name: str) -> None:
+    net = APART[name]()
+    assert_same(net, fused=0)
+    assert any("than to call it" in row.note for row in convert(net).rows)
+
+
+def test_code_that_cannot_be_read() -> None:
+    names: dict[str, Any] = {"Block": Block}
+    exec("class Made(Block):\n def forward(self, x):\n  return self.act(self.norm(x))", names)
+    assert_same(names["Made"](), fused=0)
+    note = convert(names["Made"]()).rows[0].note
+    assert note == "not fused: the source of Made.forward is not at hand"
+
+
+class Changing(Nested):
+    """What forward leaves behind, and asks of generators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(4))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        self.kept: dict[str, Tensor] = {}
+        self.seen: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean.mul_(0.5)
+        self.calls += 1
+        self.kept.setdefault("x", x * torch.rand(1) * random.random())
+        self.seen.append(x)
+        return super().forward(x) + self.kept["x"]
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_a_conversion_leaves_the_state_of_the_model(inplace: bool) -> None:
+    net = Changing()
+    states = (torch.get_rng_state(), random.getstate())
+    report = convert(net, inplace=inplace)
+    assert report.count("fused") == 1
+    assert torch.equal(torch.get_rng_state(), states[0]) and random.getstate() == states[1]
+    for model in (net, report.model, report.revert()):
+        assert model.mean.tolist() == [1.0] * 4 and model.calls == 0
+        assert (model.kept, model.seen) == ({}, [])
+
+
+def inputs() -> Tensor:
+    return torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(2))
+
+
+def assert_same(net: Any, fused: int) -> None:
+    report, x = convert(net), inputs()
+    assert report.count("fused") == fused, str(report)
+    found = [m for m in report.model.modules() if isinstance(m, SharedActivation)]
+    assert len(found) == fused
+    for is_training in (True, False):
+        got, want = (m.train(is_training)(x) for m in (report.model, net))
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
