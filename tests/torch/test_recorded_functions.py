@@ -113,3 +113,62 @@ def test_a_computed_weight_lives_where_hooks_put_it_alone() -> None:
     assert storage() is None
     y.sum().backward()
     assert w.grad is not None
+
+
+@pytest.mark.parametrize("name", ["batch", "instance"])
+def test_training_between_evaluation_and_its_gradient(name: str) -> None:
+    """The gradient is that of the statistics which evaluation had."""
+    found = []
+    for trains_meanwhile in (False, True):
+        x, w, b = leaves()
+        running = (torch.zeros(6).double(), torch.full((6,), 2.0).double())
+        function = getattr(ours, f"{name}_norm")
+        y = function(x, *running, w, b, False)
+        if trains_meanwhile:
+            function(x, *running, w, b, True)
+            assert running[0].abs().sum() > 0
+        found.append(gradients(y, [x, w, b]))
+    assert_same(*found)
+
+
+def captured(f: Any, name: str) -> tuple[Any, list[Any]]:
+    """A function of x and a weight that has running statistics from outside."""
+    running = [torch.zeros(6).double(), torch.ones(6).double()]
+    function = getattr(f, f"{name}_norm")
+
+    def loss(x: Any, w: Any) -> Any:
+        return function(x, *running, w, None, True).pow(3).sum()
+
+    return loss, running
+
+
+@pytest.mark.parametrize("name", ["batch", "instance"])
+@pytest.mark.parametrize("argument", [0, 1])
+def test_running_statistics_from_outside_of_a_transformation(name: str, argument: int) -> None:
+    x, w, _ = (t.detach() for t in leaves())
+    found = []
+    for library in (ours, F):
+        loss, running = captured(library, name)
+        found.append([torch.func.grad(loss, argument)(x, w), *running])
+    assert found[0][1].abs().sum() > 0
+    assert_same(*found)
+
+
+def test_running_statistics_of_each_part_of_a_batch() -> None:
+    """Those that are mapped move with their part; one for all is an error, as in torch."""
+    x, w, _ = (t.detach() for t in leaves())
+    xs, running = torch.stack([x, x * 3]), (torch.zeros(2, 6), torch.ones(6, 2))
+    running = tuple(t.double() for t in running)
+
+    def step(x: Any, mean: Any, variance: Any) -> Any:
+        own = torch.func.grad(lambda x: ours.batch_norm(x, mean, variance, w, None, True).sum())
+        return own(x)
+
+    torch.vmap(step, (0, 0, 1))(xs, *running)
+    for i, each in enumerate(xs):
+        mean, variance = torch.zeros(6).double(), torch.ones(6).double()
+        F.batch_norm(each, mean, variance, w, None, True)
+        assert_same([running[0][i], running[1][:, i]], [mean, variance])
+    for library in (ours, F):
+        with pytest.raises(RuntimeError):
+            torch.vmap(lambda x, f=library: f.batch_norm(x, mean, variance, training=True))(xs)

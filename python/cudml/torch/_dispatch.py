@@ -57,6 +57,11 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or bool(_modes()) or _trace() is not None
 
 
+def is_within_transformation() -> bool:
+    """Whether a transformation of torch.func watches what runs, and no program is made of it."""
+    return not torch.compiler.is_compiling() and _is_transformed()
+
+
 def is_plain(*tensors: Any) -> bool:
     """Whether a call on these is nothing but its result and what autograd may record of it: no
     trace, no transformation.

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import cudml.torch as canonical
+from cudml.torch._dispatch import is_recorded, is_within_transformation
 from cudml.torch._kept import kept
 from cudml.torch._normalization import broadcast, normalization_of_views
 from cudml.torch._recorded_normalization import Views
@@ -160,15 +161,51 @@ def _more_than_one(function: str, sizes: tuple[Any, ...], count: Any) -> None:
         raise ValueError(text + " each mean")
 
 
+def _move(stored: Tensor, found: Tensor, momentum: float, share: float) -> None:
+    """Moves a running statistic towards that of the latest elements."""
+    per_channel = found.flatten() if found.shape[0] == 1 else found.flatten(1).mean(0)
+    stored.mul_(1 - momentum).add_(per_channel, alpha=share)
+
+
+class _Moved(torch.autograd.Function):
+    """The same in a transformation of torch.func, which lets its own operators alone write to a
+    tensor from outside of it: what is in a function is outside, too."""
+
+    @staticmethod
+    def forward(stored: Tensor, found: Tensor, momentum: float, share: float) -> None:
+        _move(stored, found, momentum, share)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def vmap(
+        info: Any, places: Any, stored: Tensor, found: Tensor, momentum: float, share: float
+    ) -> tuple[None, None]:
+        """Each part of a batch has statistics of its own, or there is no place for theirs."""
+        if places[1] is None:
+            found = found.expand(info.batch_size, *found.shape)
+        elif places[0] is None:
+            raise RuntimeError(
+                "running statistics are one for all that torch.vmap maps over; each needs its own, "
+                "or none"
+            )
+        parts = zip(stored.unbind(places[0]), found.unbind(places[1] or 0), strict=True)
+        for part in parts:
+            _Moved.apply(*part, momentum, share)
+        return None, None
+
+
 def _updates(running: tuple[Any, Any], momentum: float, count: Any) -> Callable[[Any, Any], None]:
     """What moves running statistics towards those of `count` elements; variances are unbiased."""
 
     def update(*latest: Any) -> None:
+        move: Any = _Moved.apply if is_within_transformation() else _move
         shares = (momentum, momentum * count / (count - 1))
         for stored, found, share in zip(running, latest, shares, strict=True):
             if stored is not None:
-                per_channel = found.flatten() if found.shape[0] == 1 else found.flatten(1).mean(0)
-                stored.mul_(1 - momentum).add_(per_channel, alpha=share)
+                move(stored, found, momentum, share)
 
     return update
 
@@ -182,6 +219,8 @@ def _with_stored(
         if value is None:
             text = f"{function}: {name} is None; it must be a tensor where input's statistics"
             raise ValueError(text + " are not used")
+    if is_recorded(x, *parameters):  # going back takes what they were: training may move them first
+        mean, variance = mean.clone(), variance.clone()
     return canonical.normalize(x, *broadcast(views, mean, variance, *parameters), **options)
 
 
