@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -113,6 +114,20 @@ def _lp_reason(module: torch.nn.Module) -> str:
     return ""
 
 
+def _own_reason(module: torch.nn.Module) -> str:
+    """Why a module of a kind that is taken stays torch's, by its own arguments and attributes."""
+    if isinstance(module, torch.nn.modules.padding._ReflectionPadNd):
+        pads: Any = module.padding
+        if any(min(pair) < 0 < max(pair) for pair in zip(pads[::2], pads[1::2], strict=True)):
+            return "torch reflects what a negative pad crops, cudml crops first"
+    kind = type(module)
+    added = {*dir(MODULES[kind])}.difference(dir(kind))
+    own = (*vars(module), *module._modules, *module._buffers, *module._parameters)
+    for name in sorted(added.intersection(own)):
+        return f"its attribute {name} means something else to cudml's module"
+    return ""
+
+
 def _reason(module: torch.nn.Module) -> str:
     """Why a module that cudml may have an operator for stays torch's; empty if it does not."""
     if isinstance(module, OTHERS):
@@ -132,7 +147,7 @@ def _reason(module: torch.nn.Module) -> str:
             return f"its parameters are {tensor.dtype}"
         if tensor.device.type not in ("cpu", "cuda", "meta"):
             return f"its parameters are on {tensor.device}"
-    return ""
+    return _own_reason(module)
 
 
 def _candidates(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:

@@ -1,0 +1,50 @@
+"""Modules that convert leaves for their own arguments, and for what was set on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from cudml.torch import convert  # noqa: E402
+
+nn = torch.nn
+
+
+@pytest.mark.parametrize("pads, is_left", [
+    ((-2, 3), True), ((3, -2), True), ((-1, 0), False), ((2, 2), False),
+    ((1, 1, -1, 2), True), ((1, 1, -1, -1), False), ((-1, 0, 2, 1), False),
+    ((1, 0, 0, 1, -1, 1), True), ((1, 0, 0, 1, -1, 0), False),
+])  # fmt: skip
+def test_reflections_of_what_is_cropped(pads: tuple[int, ...], is_left: bool) -> None:
+    """torch reflects the whole of a dimension that it crops on the other side."""
+    count = len(pads) // 2
+    net = nn.Sequential(getattr(nn, f"ReflectionPad{count}d")(pads))
+    report, x = convert(net), torch.randn(2, *[5, 6, 7][:count])
+    assert [row.action for row in report.rows] == ["left" if is_left else "taken"]
+    assert ("crops first" in report.rows[0].note) == is_left
+    assert torch.equal(report.model(x), net(x))
+
+
+@pytest.mark.parametrize("name, value", [
+    ("activation", "relu"), ("activation", nn.ReLU()), ("shared", True), ("_activated", 3),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [nn.LayerNorm, nn.BatchNorm1d])
+def test_attributes_that_cudmls_module_has(kind: Any, name: str, value: Any) -> None:
+    """They stay what they were, and nothing else comes of them."""
+    norm, x = kind(4), torch.randn(3, 4)
+    setattr(norm, name, value)
+    report = convert(nn.Sequential(norm, nn.ReLU()))
+    assert [row.action for row in report.rows] == ["left"]
+    assert report.rows[0].note == f"its attribute {name} means something else to cudml's module"
+    assert type(report.model[0]) is kind and hasattr(report.model[0], name)
+    torch.testing.assert_close(report.model(x), torch.relu(norm(x)))
+
+
+def test_other_attributes_stay() -> None:
+    norm = nn.GroupNorm(2, 4)
+    norm.label = "first"
+    report = convert(nn.Sequential(norm))
+    assert report.count("taken") == 1 and report.model[0].label == "first"
