@@ -4,6 +4,8 @@ What an argument means here and not in torch, the functions' own texts say; ever
 tensors on the CPU and on a GPU, is differentiable and works inside torch.compile.
 """
 
+from torch import fx as _fx
+
 from ._normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 from ._padding import pad
 from ._pooling import (
@@ -39,3 +41,6 @@ __all__ = [
     "pad",
     "rms_norm",
 ]
+
+for _name in __all__:
+    _fx.wrap(_name)  # of which torch.fx records one call instead of what it does with a Proxy

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.nn.modules import batchnorm, instancenorm
 
 from cudml.torch import functional as F
@@ -133,7 +133,8 @@ class _BatchNorm(_Activated, batchnorm._BatchNorm):
         return self.momentum
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input_dim(input)
+        if self.training or not isinstance(input, fx.Proxy):  # of which nobody knows the shape
+            self._check_input_dim(input)
         momentum = self._step()
         is_kept = not self.training or self.track_running_stats
         has_none = self.running_mean is None and self.running_var is None
