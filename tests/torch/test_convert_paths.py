@@ -230,6 +230,54 @@ def test_code_of_other_modules() -> None:
     assert_same(ReachingForTheActivation(), fused=1)
 
 
+class Stepping(nn.Module):
+    """It calls what is its children's one by one, which their own code does not."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__()
+        self.body = made
+
+    def forward(self, x: Tensor) -> Tensor:
+        for name, part in self.body.named_children():
+            x = part(x)
+            if name == "norm":
+                kept = x
+        return x + kept
+
+
+class SteppingDeeper(Stepping):
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.body:
+            x = block._modules["norm"](x)
+        return x
+
+
+class Passing(Stepping):
+    """What it gives others is called as a whole."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__(made)
+        self.made = [self.body]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return run(self.body.__call__, x) + run(self.body, x)
+
+
+def run(function: Any, x: Tensor) -> Tensor:
+    return function(x)
+
+
+def test_code_that_takes_a_module_apart() -> None:
+    assert_same(Stepping(Nested()), fused=0)
+    assert_same(SteppingDeeper(nn.ModuleList([Nested()])), fused=0)
+    assert_same(Passing(Nested()), fused=1)
+
+
+def test_wrappers_of_torch_call_the_whole() -> None:
+    assert_same(nn.DataParallel(sequence()), fused=1)
+    assert_same(Each(nn.ModuleList([nn.DataParallel(sequence())])), fused=1)
+
+
 def sequence() -> nn.Sequential:
     return nn.Sequential(nn.Conv1d(4, 4, 1), nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv1d(4, 4, 1))
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
+_FUNCTIONS = (types.FunctionType, types.MethodType)
 _ONE = (staticmethod, classmethod)
 _PARTIAL = (functools.cached_property, functools.partial, functools.partialmethod)
 
@@ -98,11 +99,20 @@ def _codes(value: Any, seen: set[types.CodeType]) -> Iterator[types.CodeType]:
 
 
 def functions(module: torch.nn.Module) -> list[types.CodeType]:
-    """Those of a module's class and its bases, and what was put in the place of one."""
-    none = (torch.nn.Module, object, *CONTAINERS)
-    held = [v for c in type(module).__mro__ if c not in none for v in vars(c).values()]
-    held += [
-        v for v in vars(module).values() if isinstance(v, (types.FunctionType, types.MethodType))
-    ]
+    """Those of a module's class and its bases, and what was put in the place of one.
+
+    A base's function that another one of its name replaces is left out, unless that is called.
+    """
     seen: set[types.CodeType] = set()
-    return [code for value in held for code in _codes(value, seen)]
+    found: list[types.CodeType] = []
+    replaced: set[str] = set()
+    own = {k: v for k, v in vars(module).items() if isinstance(v, _FUNCTIONS)}
+    for kind in type(module).__mro__:
+        if kind in (torch.nn.Module, object, *CONTAINERS):
+            continue
+        words = {"super", kind.__name__}
+        called = {n for code in found for n in names(code) if words & names(code)}
+        held = {k: v for k, v in vars(kind).items() if k not in replaced or k in called}
+        found += [code for value in held.values() for code in _codes(value, seen)]
+        replaced.update(vars(kind))
+    return found + [code for value in own.values() for code in _codes(value, seen)]

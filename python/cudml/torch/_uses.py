@@ -17,8 +17,11 @@ _WRAPPERS = {"enumerate", "zip", "reversed", "list", "tuple", "iter"}
 _PAIRS = {"items", "named_children"}  # of a key and a child
 _CHILDREN = {"values", "children", "_modules"} | _PAIRS
 _TESTS = {"isinstance", "len", "hasattr", "id", "type", "repr", "print"}
+_QUESTIONS = (ast.Compare, ast.If, ast.While, ast.IfExp, ast.UnaryOp, ast.Assert, ast.Expr,
+              ast.FormattedValue)  # fmt: skip
 _FORWARD = {"forward", "__call__", "_call_impl", "_wrapped_call_impl"}
 _CALLERS = {"checkpoint"}  # which call their first argument
+_TORCHS = ("torch.nn.parallel.", "torch.distributed.", "torch._dynamo.")  # which call the whole
 _DYNAMIC = {"getattr", "get_submodule"} | _CHILDREN
 Places = dict[torch.nn.Module, list[tuple[torch.nn.Module, str]]]
 
@@ -33,10 +36,12 @@ def _called(node: Any) -> str:
 class _Reader:
     """Follows expressions that stand for a module, or for containers `level` steps above it.
 
-    Below level 0 is what the module holds, which nobody may call.
+    Below level 0 is what the module holds, which nobody may call. `is_open`: what cannot be
+    followed is taken to call the whole.
     """
 
     code: Code
+    is_open: bool = False
     seen: set[tuple[str, int]] = dataclasses.field(default_factory=set)
 
     def is_whole(self, node: ast.AST, level: int) -> bool:
@@ -45,13 +50,13 @@ class _Reader:
         parent = self.code.parents[top]
         if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)) and parent.iter is top:
             target = _element(parent.target, top, node)
-            return target is not None and self._are_whole(target, level - 1)
+            return self._are_whole(target, level - 1)
         if isinstance(parent, ast.Call):
             if parent.func is top:
                 return level >= 0
             if _called(parent) in _CALLERS:
                 return level >= 0 and parent.args[:1] == [top]
-            return isinstance(parent.func, ast.Name) and parent.func.id in _TESTS
+            return self.is_open or getattr(parent.func, "id", "") in _TESTS
         if isinstance(parent, ast.Subscript) and parent.value is top:
             is_part = isinstance(parent.slice, ast.Slice) and level > 0
             return not _is_read(parent) or self.is_whole(parent, level if is_part else level - 1)
@@ -63,24 +68,11 @@ class _Reader:
             isinstance(parent, ast.IfExp) and parent.test is not top
         ):
             return self.is_whole(parent, level)
-        tests = (
-            ast.Compare,
-            ast.If,
-            ast.While,
-            ast.IfExp,
-            ast.UnaryOp,
-            ast.Assert,
-            ast.Expr,
-            ast.FormattedValue,
-        )
-        return isinstance(parent, tests)
+        return self.is_open or isinstance(parent, _QUESTIONS)
 
     def _is_harmless(self, attribute: ast.Attribute, level: int) -> bool:
         """An attribute of the module, which may be its forward pass by another name."""
-        if attribute.attr in _FORWARD:
-            parent = self.code.parents[attribute]
-            return level >= 0 and isinstance(parent, ast.Call) and parent.func is attribute
-        return attribute.attr not in _CHILDREN
+        return level >= 0 if attribute.attr in _FORWARD else attribute.attr not in _CHILDREN
 
     def _iterable(self, node: ast.AST) -> ast.AST:
         """The node as loops have it: in enumerate() and zip(), or by its values()."""
@@ -114,7 +106,7 @@ class _Reader:
         if isinstance(target, (ast.Tuple, ast.List)):
             return all(self._are_whole(t, level - 1) for t in target.elts)
         if not isinstance(target, ast.Name):
-            return False
+            return self.is_open
         if (target.id, level) in self.seen:
             return True
         self.seen.add((target.id, level))
@@ -173,12 +165,13 @@ def _foreign(code: Code, key: str, module: torch.nn.Module, owner: Any) -> Itera
             path = code.path(node.value)
             found: Any = module
             for name in path.split(".") if path else ():
-                found = getattr(found, name, owner)  # what is made later may be it
-            if path and found is not owner:
-                continue
-            if isinstance(node.value, ast.Name) and node.value.id == code.own:
-                continue
-            yield node
+                held = (
+                    {**vars(found), **found._modules} if isinstance(found, torch.nn.Module) else {}
+                )
+                found = held.get(name, owner)  # what is not there yet may be it
+            is_own = isinstance(node.value, ast.Name) and node.value.id == code.own
+            if not is_own and (not path or found is owner):
+                yield node
 
 
 @dataclasses.dataclass
@@ -197,7 +190,9 @@ class Uses:
             waiting += new
         return found
 
-    def _elsewhere(self, owner: torch.nn.Module, key: str, level: int) -> str:
+    def _elsewhere(
+        self, owner: torch.nn.Module, key: str, level: int, is_open: bool = False
+    ) -> str:
         """Why code of modules that hold `owner` may use its child otherwise."""
         for module in self._above(owner):
             for code in functions(module):
@@ -207,33 +202,36 @@ class Uses:
                 if tree is None:
                     return f"the source of {_said(module, code)} is not at hand"
                 nodes = _foreign(tree, key, module, owner)
-                if not all(_Reader(tree).is_whole(node, level) for node in nodes):
+                if not all(_Reader(tree, is_open).is_whole(node, level) for node in nodes):
                     return f"{_said(module, code)} reaches for {key}"
         return ""
 
-    def why_not_whole(self, module: torch.nn.Module, level: int = 0) -> str:
-        """Why a Sequential may be used otherwise than by calls of the whole; empty if it is not."""
-        if type(module) not in CONTAINERS:
-            why = self._in_own(module, "", level - 1)
+    def why_not_whole(self, module: torch.nn.Module, level: int = 0, is_open: bool = False) -> str:
+        """Why a module may be used otherwise than by calls of the whole; empty if it is not."""
+        if isinstance(module, CONTAINERS) and type(module) not in CONTAINERS:
+            why = self._in_own(module, "", level - 1, is_open)
             if why:
                 return why
         for owner, key in self.places.get(module, ()):
             if type(owner) in CONTAINERS:
-                why = self.why_not_whole(owner, level + 1)
+                why = self.why_not_whole(owner, level + 1, is_open)
+            elif type(owner).__module__.startswith(_TORCHS):
+                why = self.why_not_whole(owner, level, is_open)
             else:
-                why = self._in_own(owner, key, level) or self._elsewhere(owner, key, level)
+                why = self._in_own(owner, key, level, is_open)
+                why = why or self._elsewhere(owner, key, level, is_open)
             if why:
                 return why
         return ""
 
-    def _in_own(self, owner: torch.nn.Module, key: str, level: int) -> str:
+    def _in_own(self, owner: torch.nn.Module, key: str, level: int, is_open: bool) -> str:
         for code in functions(owner):
             if not (_DYNAMIC | {key}) & names(code) and not isinstance(owner, CONTAINERS):
                 continue
             tree = read(code)
             if tree is None:
                 return f"the source of {_said(owner, code)} is not at hand"
-            if not all(_Reader(tree).is_whole(*use) for use in _own(tree, key, level)):
+            if not all(_Reader(tree, is_open).is_whole(*use) for use in _own(tree, key, level)):
                 return f"{_said(owner, code)} does more with {key or 'itself'} than to call it"
         return ""
 
@@ -256,7 +254,7 @@ class Uses:
                     return f"{_said(owner, code)} does more with {key} than to call it"
         if not is_given:
             return f"no code of {type(owner).__name__} is seen to call it"
-        return self._elsewhere(owner, key, -1)
+        return self._elsewhere(owner, key, -1) or self.why_not_whole(owner, is_open=True)
 
     def is_read_once(self, owner: torch.nn.Module, target: str) -> bool:
         """Whether one expression of the owner's code reads an activation, and none of others'."""
