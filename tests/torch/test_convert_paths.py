@@ -421,6 +421,13 @@ def test_a_conversion_leaves_the_state_of_the_model(inplace: bool) -> None:
         assert (model.kept, model.seen) == ({}, [])
 
 
+def test_parameters_that_are_made_later() -> None:
+    net = Nested()
+    net.proj = nn.LazyConv1d(4, 1)
+    assert convert(net, inplace=True).count("fused") == 1
+    assert net(inputs()).shape == (2, 4, 6) and type(net.proj) is nn.Conv1d
+
+
 def inputs() -> Tensor:
     return torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(2))
 

@@ -100,13 +100,14 @@ class _Model:
 def _blanks(model: torch.nn.Module) -> Iterator[tuple[int, Any]]:
     """By the id of each parameter and buffer one like it that nothing can be written to."""
     for tensor in (*model.parameters(), *model.buffers()):
-        with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):  # of odd kinds
+        with contextlib.suppress(RuntimeError, NotImplementedError):  # of odd kinds
+            if torch.nn.parameter.is_lazy(tensor):
+                yield id(tensor), tensor  # it has no memory
+                continue
             blank = torch.empty_like(tensor, device="meta", requires_grad=False)
             is_parameter = isinstance(tensor, torch.nn.Parameter)
-            yield (
-                id(tensor),
-                torch.nn.Parameter(blank, tensor.requires_grad) if is_parameter else blank,
-            )
+            kept = torch.nn.Parameter(blank, tensor.requires_grad) if is_parameter else blank
+            yield id(tensor), kept
 
 
 class _Calls(fx.Tracer):
