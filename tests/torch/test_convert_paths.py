@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from cudml.torch import convert  # noqa: E402
-from cudml.torch.nn._shared import SharedActivation  # noqa: E402
+from tests.torch.converting import assert_converted, inputs  # noqa: E402
 
 nn = torch.nn
 Tensor = torch.Tensor
@@ -97,7 +97,7 @@ class Helper(Block):
 @pytest.mark.parametrize("kind", [Nested, Statements, Returned, Renamed, Branches, Inherited,
                                   Helper])  # fmt: skip
 def test_every_path_gives_it_to_the_activation(kind: Any) -> None:
-    assert_same(kind(), fused=1)
+    assert_converted(kind(), fused=1)
 
 
 class Conditional(Block):
@@ -190,7 +190,7 @@ class Finally(Block):
 @pytest.mark.parametrize("kind", [Conditional, Features, Instance, Flag, Chance, TwoMethods, ByName,
                                   ByChildren, Loop, First, Finally])  # fmt: skip
 def test_a_path_that_does_not_is_enough(kind: Any) -> None:
-    assert_same(kind(), fused=0)
+    assert_converted(kind(), fused=0)
     assert "not fused: " in convert(kind()).rows[0].note
 
 
@@ -225,9 +225,9 @@ class ReachingForTheActivation(nn.Module):
 
 
 def test_code_of_other_modules() -> None:
-    assert_same(Reaching(), fused=0)
+    assert_converted(Reaching(), fused=0)
     assert "Reaching.forward reaches for norm" in convert(Reaching()).rows[0].note
-    assert_same(ReachingForTheActivation(), fused=1)
+    assert_converted(ReachingForTheActivation(), fused=1)
 
 
 class Stepping(nn.Module):
@@ -268,125 +268,15 @@ def run(function: Any, x: Tensor) -> Tensor:
 
 
 def test_code_that_takes_a_module_apart() -> None:
-    assert_same(Stepping(Nested()), fused=0)
-    assert_same(SteppingDeeper(nn.ModuleList([Nested()])), fused=0)
-    assert_same(Passing(Nested()), fused=1)
-
-
-def test_wrappers_of_torch_call_the_whole() -> None:
-    assert_same(nn.DataParallel(sequence()), fused=1)
-    assert_same(Each(nn.ModuleList([nn.DataParallel(sequence())])), fused=1)
-
-
-def sequence() -> nn.Sequential:
-    return nn.Sequential(nn.Conv1d(4, 4, 1), nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv1d(4, 4, 1))
-
-
-class Holder(nn.Module):
-    """Sequences, in lists and alone."""
-
-    def __init__(self, made: Any) -> None:
-        super().__init__()
-        self.seq = made
-
-
-class Whole(Holder):
-    def forward(self, x: Tensor) -> Tensor:
-        return x if self.seq is None else self.seq(x)
-
-
-class Each(Holder):
-    def forward(self, x: Tensor) -> Tensor:
-        kept = []
-        for i, part in enumerate(self.seq):
-            x = part(x)
-            if i % 2 == 0:
-                kept.append(x)
-        return x + sum(kept)
-
-
-class Zipped(Holder):
-    def forward(self, x: Tensor) -> Tensor:
-        for scale, part in zip((1.0, 2.0), self.seq, strict=False):
-            x = part(x) * scale
-        return x
-
-
-class Indexed(Holder):
-    def forward(self, x: Tensor) -> Tensor:
-        first, rest = self.seq[0], self.seq[1:]
-        for part in rest:
-            first(x)
-            x = part(x)
-        return x
-
-
-class Pairs(Holder):
-    """Lists in a list, as U-Nets have them."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        for first, second in self.seq:
-            x = second(first(x))
-        return x
-
-
-class Recomputed(Holder):
-    def forward(self, x: Tensor) -> Tensor:
-        for part in self.seq:
-            x = torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
-        return x
-
-
-class Own(nn.Sequential):
-    """A class of its own, with code that does not run them."""
-
-    def __init__(self) -> None:
-        super().__init__(*sequence())
-        for layer in self:
-            if isinstance(layer, nn.Conv1d):
-                nn.init.ones_(layer.weight)
-        nn.init.zeros_(self[-1].weight)
-
-
-class Parted(nn.Sequential):
-    def features(self, x: Tensor) -> Tensor:
-        for layer in self[:2]:
-            x = layer(x)
-        return x
-
-
-LISTED = {
-    "whole": lambda: Whole(sequence()), "each": lambda: Each(nn.ModuleList([sequence()])),
-    "nested": lambda: Each(nn.Sequential(nn.Sequential(sequence()))), "own": Own,
-    "indexed": lambda: Indexed(nn.ModuleList([nn.Identity(), sequence()])),
-    "zipped": lambda: Zipped(nn.ModuleList([sequence()])),
-    "pairs": lambda: Pairs(nn.ModuleList([nn.ModuleList([nn.Identity(), sequence()])])),
-    "recomputed": lambda: Recomputed(nn.ModuleList([sequence()])),
-    "in an own": lambda: Whole(Own()),
-}  # fmt: skip
-APART = {
-    "each": lambda: Each(sequence()), "zipped": lambda: Zipped(sequence()),
-    "indexed": lambda: Indexed(sequence()), "recomputed": lambda: Recomputed(sequence()),
-    "pairs": lambda: Pairs(nn.ModuleList([sequence()[1:3]])), "own": lambda: Parted(*sequence()),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", LISTED)
-def test_sequences_that_are_called_as_a_whole(name: str) -> None:
-    assert_same(LISTED[name](), fused=1)
-
-
-@pytest.mark.parametrize("name", APART)
-def test_sequences_whose_children_are_called_one_by_one(name: str) -> None:
-    net = APART[name]()
-    assert_same(net, fused=0)
-    assert any("than to call it" in row.note for row in convert(net).rows)
+    assert_converted(Stepping(Nested()), fused=0)
+    assert_converted(SteppingDeeper(nn.ModuleList([Nested()])), fused=0)
+    assert_converted(Passing(Nested()), fused=1)
 
 
 def test_code_that_cannot_be_read() -> None:
     names: dict[str, Any] = {"Block": Block}
     exec("class Made(Block):\n def forward(self, x):\n  return self.act(self.norm(x))", names)
-    assert_same(names["Made"](), fused=0)
+    assert_converted(names["Made"](), fused=0)
     note = convert(names["Made"]()).rows[0].note
     assert note == "not fused: the source of Made.forward is not at hand"
 
@@ -426,17 +316,3 @@ def test_parameters_that_are_made_later() -> None:
     net.proj = nn.LazyConv1d(4, 1)
     assert convert(net, inplace=True).count("fused") == 1
     assert net(inputs()).shape == (2, 4, 6) and type(net.proj) is nn.Conv1d
-
-
-def inputs() -> Tensor:
-    return torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(2))
-
-
-def assert_same(net: Any, fused: int) -> None:
-    report, x = convert(net), inputs()
-    assert report.count("fused") == fused, str(report)
-    found = [m for m in report.model.modules() if isinstance(m, SharedActivation)]
-    assert len(found) == fused
-    for is_training in (True, False):
-        got, want = (m.train(is_training)(x) for m in (report.model, net))
-        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
