@@ -40,6 +40,19 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
+/// Whether the code that a device runs knows clusters: it was compiled for the latest architecture
+/// of the list up to the device's own.
+bool has_cluster_code([[maybe_unused]] int compute_capability) {
+#ifdef __CUDA_ARCH_LIST__
+  int latest = 0;
+  for (const int arch : {__CUDA_ARCH_LIST__})
+    if (arch <= 10 * compute_capability) latest = std::max(latest, arch);
+  return latest >= 900;
+#else
+  return true;
+#endif
+}
+
 Situation ask_situation(int device) {
   Situation s;
   s.compute_capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
@@ -47,7 +60,8 @@ Situation ask_situation(int device) {
   s.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
   s.shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   s.l2_bytes = attribute(cudaDevAttrL2CacheSize, device);
-  s.has_clusters = attribute(cudaDevAttrClusterLaunch, device) != 0;
+  s.has_clusters =
+      attribute(cudaDevAttrClusterLaunch, device) != 0 && has_cluster_code(s.compute_capability);
   return s;
 }
 
