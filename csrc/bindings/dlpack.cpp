@@ -374,4 +374,9 @@ std::optional<Array> allocated_by_table(const Call& call, py::handle like, const
   return result;
 }
 
+bool has_type_by_table(py::handle array, Dtype dtype) {
+  const dlpack::DataType asked = dlpack::type_of(dtype), own = described_by_table(array).dtype;
+  return asked.code == own.code && asked.bits == own.bits;
+}
+
 }  // namespace cudml::bindings

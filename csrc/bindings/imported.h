@@ -70,6 +70,8 @@ py::object storage_of(py::handle array);
 /// A new array of `like`'s library by the exchange table of its type, where there is one and `desc`
 /// is packed memory of the CPU.
 std::optional<Array> allocated_by_table(const Call& call, py::handle like, const TensorDesc& desc);
+/// Whether the exchange table of its type says that an array has this element type.
+bool has_type_by_table(py::handle array, Dtype dtype);
 
 /// An array by what its `__cuda_array_interface__` gives.
 Array interface_array(const Argument& at, py::handle object, const py::object& interface);
