@@ -33,6 +33,9 @@ INSTRUCTIONS: Mapping[str, int] = {
     "mvn_block_kernel": 16,
     "pool_tile_kernel": 30,
     "pool_lanes_kernel": 30,
+    "max_pool_grad_lanes_kernel": 40,
+    "max_pool_grad_row_kernel": 40,
+    "max_pool_grad_strips_kernel": 40,
 }
 # Why a kernel function may have less on its way than it should, or more to do.
 REASONS: Mapping[str, str] = json.loads((ROOT / "tools" / "code_reasons.json").read_text())
