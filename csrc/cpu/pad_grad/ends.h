@@ -100,9 +100,10 @@ struct EndVectors {
     int64_t end = 0;  // of the elements that are in a group
     for (int64_t e = 0; e < ends.count; ++e) {
       if (ends.element[e] < end) continue;
+      if (count == kMost) return void(count = 0);
       Group& g = group[count];
       g.element = std::min(ends.element[e], line.axis.in - kFloats);
-      if (count == kMost || !fill(line, ends, g)) return void(count = 0);
+      if (!fill(line, ends, g)) return void(count = 0);
       end = g.element + kFloats;
       ++count;
     }

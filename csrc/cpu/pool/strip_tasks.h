@@ -54,9 +54,6 @@ inline void stack_lines(const PoolPlan& p, int64_t lines, StripShape& s) {
     s.stack = std::min(p.batch[1], std::max<int64_t>(1, lines / s.rows));
 }
 
-/// Columns of one window.
-inline int64_t span_of(const PoolAxis& w) { return (w.window - 1) * w.dilation + 1; }
-
 /// Whether windows suit strips of lines that hold `values` in all, however many planes there are
 /// and wherever they lie.
 inline bool suits_strips(const PoolPlan& p, int64_t values) {
@@ -221,12 +218,13 @@ inline Ahead ahead_of(const PoolPlan& p, const StripShape& s, const StripRows<T>
   const PoolAxis &h = p.axis[1], &w = p.axis[2];
   constexpr int64_t kItem = sizeof(T);
   if (s.outputs == w.out) {
-    const int64_t bytes = h.stride * p.x.space[1] * s.rows * s.stack * kItem;
-    return {reinterpret_cast<const char*>(first.at[0]) + tuning::pool::kStripsAhead * bytes,
-            bytes / vectors, 1, 0};
+    const int64_t row = p.x.space[1] * s.rows * s.stack * kItem;
+    return {
+        reinterpret_cast<const char*>(first.at[0]) + tuning::pool::kStripsAhead * h.stride * row,
+        newly_covered(h) * row / vectors, 1, 0};
   }
   const int64_t rows = std::min(h.stride, first.count);
-  const int64_t bytes = w.stride * p.x.space[2] * s.outputs * kItem;
+  const int64_t bytes = newly_covered(w) * p.x.space[2] * s.outputs * kItem;
   const int64_t next = c.first + c.n == w.out ? h.stride * p.x.space[1] : c.high * p.x.space[2];
   const T* const from = first.at[first.count - rows] + next;
   const int64_t pitch = rows > 1 ? first.at[first.count - 1] - first.at[first.count - 2] : 0;

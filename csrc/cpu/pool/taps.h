@@ -6,6 +6,7 @@
 #include "cpu/memory/sink.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/pool/value_pool.h"
+#include "cpu/pool/walk.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -41,7 +42,7 @@ class TapPool : ValuePool<Op, Finish> {
         fetches_(is_streamed(input_bytes(plan)) && (is_told_of_pixels() || !has_long_rows())),
         part_(part_of_row(plan)),
         near_(fetches_ && has_long_rows()),
-        fetched_((near_ ? 1 : plan.axis[1].stride) * window_step() / vectors()),
+        fetched_((near_ ? window_step() : newly_covered(plan.axis[1]) * pixels_step()) / vectors()),
         sink_(y, streamed_) {}
 
   void operator()(const Task& task) {
@@ -71,6 +72,8 @@ class TapPool : ValuePool<Op, Finish> {
   int64_t vectors() const { return (plan.batch[1] + kStep - 1) / kStep; }
   /// Bytes from a window to the next.
   int64_t window_step() const { return plan.axis[2].stride * plan.x.space[2] * kItem; }
+  /// Bytes of a row that a window is the first to cover.
+  int64_t pixels_step() const { return newly_covered(plan.axis[2]) * plan.x.space[2] * kItem; }
 
   /// Windows of two columns that share none, in rows that are together longer than what can be
   /// fetched at once; two lines of a row make a vector of outputs.
@@ -78,7 +81,7 @@ class TapPool : ValuePool<Op, Finish> {
     const PoolAxis &d = plan.axis[0], &h = plan.axis[1], &w = plan.axis[2];
     const int64_t rows = d.window * h.window;
     return w.window == 2 && w.stride >= 2 && (rows == 2 || rows == 4) && d.stride >= d.window &&
-           h.stride >= h.window && window_step() <= 128 * vectors() &&
+           h.stride >= h.window && window_step() >= vectors() && window_step() <= 128 * vectors() &&
            rows * w.out * window_step() > kLong;
   }
 

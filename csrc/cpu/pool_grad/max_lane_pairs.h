@@ -85,7 +85,7 @@ class MaxLanePairs {
         x_(static_cast<const T*>(x)),
         grad_(static_cast<const T*>(grad)),
         output_(plan, result),
-        lanes_((even_part(f_.batch[1], kMostLanes) + kLine - 1) / kLine * kLine) {
+        lanes_(lanes_of(f_.batch[1])) {
     for (const PoolAxis& a : f_.axis) taps_ *= a.window;
     staged_ = std::max<int64_t>(1, kStaged / (taps_ * lanes_));
     // Stores past the caches of half a line each, to as many lines as there are taps, take up to
@@ -104,6 +104,15 @@ class MaxLanePairs {
 
  private:
   static constexpr int64_t kLine = LaneOutput<T>::kLine;
+
+  /// Planes of a task, whole lines of them as near to an even part as leaves the last one a vector.
+  static int64_t lanes_of(int64_t batch) {
+    constexpr int64_t kVector = kVectorBytes / int64_t(sizeof(T));
+    int64_t lanes = (even_part(batch, kMostLanes) + kLine - 1) / kLine * kLine;
+    for (; lanes > 0; lanes -= kLine)
+      if (batch % lanes == 0 || batch % lanes >= kVector) return lanes;
+    return batch;
+  }
 
   struct Room {
     std::unique_ptr<T[]> lines;

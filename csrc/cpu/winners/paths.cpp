@@ -56,7 +56,6 @@ constexpr Predicate<PoolPlan> kHasPairs = {
 
 bool is_turned(const PoolPlan& plan, const Machine&) { return TurnedWinners::fits(plan); }
 
-/// Positions within short planes are near each other.
 bool has_few_turned_taps(const PoolPlan& plan, const Machine&) {
   return LaneTapShape(plan).has_few_taps(plan);
 }
@@ -76,8 +75,8 @@ constexpr Predicate<PoolPlan> kHasLaneType = {
 constexpr Path<PoolPlan> kPaths[] = {
     {"winners/turned",
      {kHasLaneType,
-      {"32 planes or more are packed, one after the other, and so short that 32 of them have room "
-       "side by side",
+      {"32 planes or more are packed, one after the other, so short that 32 of them have room side "
+       "by side, and positions in them are near each other",
        is_turned},
       {"windows have at most 12 taps, or 32 of 16-bit floats", has_few_turned_taps},
       {"rows are at most 12 elements, or 16 where windows have three columns, and 8 more of 16-bit "
