@@ -17,6 +17,8 @@ WINNERS = (
             winners((4, 8, 30, 24), (4, 8), 1, dtype="float16"),
         "32 planes or more are packed, one after the other, and so short that 32 of them":
             winners((4, 8, 4, 8), (4, 8), 1, dtype="float16"),
+        "positions in these planes are near each other":
+            winners((8, 8, 2048), (3, 3), 1, axes=(0, 1), order=(2, 0, 1), dtype="float16"),
         "windows have at most 12 taps": winners((4, 8, 4, 15), (1, 13), 1),
         "windows have at most 12 taps, or 32 of 16-bit floats":
             winners((4, 8, 4, 15), (3, 11), 1, dtype="float16"),

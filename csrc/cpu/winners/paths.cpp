@@ -56,6 +56,12 @@ constexpr Predicate<PoolPlan> kHasPairs = {
 
 bool is_turned(const PoolPlan& plan, const Machine&) { return TurnedWinners::fits(plan); }
 
+/// Those of the whole tensor, whose dimensions may lie in another order in memory.
+bool are_turned_near(const PoolPlan& plan, const Machine&) {
+  const PoolPlan inner = TurnedWinners(plan).inner(plan);
+  return LaneTapShape(inner).fits(inner);
+}
+
 bool has_few_turned_taps(const PoolPlan& plan, const Machine&) {
   return LaneTapShape(plan).has_few_taps(plan);
 }
@@ -75,9 +81,10 @@ constexpr Predicate<PoolPlan> kHasLaneType = {
 constexpr Path<PoolPlan> kPaths[] = {
     {"winners/turned",
      {kHasLaneType,
-      {"32 planes or more are packed, one after the other, so short that 32 of them have room side "
-       "by side, and positions in them are near each other",
+      {"32 planes or more are packed, one after the other, and so short that 32 of them have room "
+       "side by side",
        is_turned},
+      {"positions in these planes are near each other", are_turned_near},
       {"windows have at most 12 taps, or 32 of 16-bit floats", has_few_turned_taps},
       {"rows are at most 12 elements, or 16 where windows have three columns, and 8 more of 16-bit "
        "floats by vectors of 64 bytes; or windows are no pairs of columns, two apart",

@@ -4,7 +4,6 @@
 #include "cpu/pool/walk.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/parallel.h"
-#include "cpu/winners/shape.h"
 #include "cpu/winners/winners.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -78,15 +77,11 @@ TurnedWinners::TurnedWinners(const PoolPlan& plan)
 bool TurnedWinners::fits(const PoolPlan& plan) {
   // Planes of one element are side by side, and one window over a plane joins it along its rows.
   const TurnedWinners shape(plan);
-  const bool is_turned = shape.y > 1 && plan.batch[1] >= tuning::turn::kFewest &&
-                         has_packed_planes(plan, plan.x, &PoolAxis::in) &&
-                         has_packed_planes(plan, plan.y, &PoolAxis::out) &&
-                         has_packed_planes(plan, plan.indices, &PoolAxis::out) &&
-                         shape.lanes.room >= tuning::turn::kFewest;
-  if (!is_turned) return false;
-  // Positions are those of the whole tensor, whose dimensions may lie in another order in memory.
-  const PoolPlan inner = shape.inner(plan);
-  return LaneTapShape(inner).fits(inner);
+  return shape.y > 1 && plan.batch[1] >= tuning::turn::kFewest &&
+         has_packed_planes(plan, plan.x, &PoolAxis::in) &&
+         has_packed_planes(plan, plan.y, &PoolAxis::out) &&
+         has_packed_planes(plan, plan.indices, &PoolAxis::out) &&
+         shape.lanes.room >= tuning::turn::kFewest;
 }
 
 PoolPlan TurnedWinners::inner(const PoolPlan& plan) const {
