@@ -5,6 +5,7 @@
 
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/walk.h"
+#include "cpu/simd/vector.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
