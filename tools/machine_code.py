@@ -192,7 +192,8 @@ def measured(lines: list[str]) -> Code:
     """A kernel's vector path under the scoreboard."""
     path = vector_path(lines)
     code = Code(instructions=len(path), local=sum(_access(x)[0] == "local" for x in lines))
-    # Register -> number of the load that fills it; asynchronous copies fill none, but are waited for.
+    # Register -> number of the load that fills it. Copies into shared memory fill none; they have
+    # numbers below 0 here.
     pending: dict[int, int] = {}
     sizes: list[int] = []
     loaded = 0

@@ -50,6 +50,24 @@ def test_loads_that_wait_for_each_other_are_seen() -> None:
     assert code.local == 1 and code.stored == 32  # what it loads, as it stores nothing
 
 
+def test_asynchronous_copies_are_out_until_they_are_waited_for() -> None:
+    """They fill no register; a load is waited for by itself, and stays out beside them."""
+    lines = [
+        "LDGSTS.E.BYPASS.128 [R9], desc[UR4][R2.64]",
+        "LDGSTS.E.BYPASS.128 [R9+0x1000], desc[UR4][R2.64+0x1000]",
+        "LDG.E R4, desc[UR4][R6.64]",
+        "LDGDEPBAR",
+        "FADD R10, R10, R9",
+        "DEPBAR.LE SB0, 0x0",
+        "FADD R4, R4, R4",
+        "STG.E desc[UR4][R20.64], R4",
+        "EXIT",
+    ]
+    code = machine_code.measured(lines)
+    assert code.waits == [3, 1] and code.in_flight == 36
+    assert code.wide_loads == 2 and code.stored == 4
+
+
 def test_overwriting_a_pending_register_waits() -> None:
     lines = ["LDG.E.64 R4, desc[UR4][R2.64]", "MOV R5, R9", "EXIT"]
     assert machine_code.measured(lines).waits == [1]
