@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
-_FUNCTIONS = (types.FunctionType, types.MethodType)
+_FUNCTIONS: tuple[type, ...] = (types.FunctionType, types.MethodType)
 _ONE = (staticmethod, classmethod)
 _PARTIAL = (functools.cached_property, functools.partial, functools.partialmethod)
 
