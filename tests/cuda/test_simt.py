@@ -17,6 +17,7 @@ import simt_build
 from tests import sanitized
 
 SOURCE = Path(__file__).parent / "simt_faults.cu"
+CLUSTERS = Path(__file__).parent / "simt_cluster_faults.cuh"
 SEEDS = ("0", "1", "2", "3")
 # What the executor itself says, and the line of the faulty kernel that it names.
 REFUSED = {
@@ -71,7 +72,13 @@ def program(variant: str) -> Path:
     folder = executor.parent.parent / "simt_faults"
     made, object_file = folder / variant, folder / f"{variant}.o"
     csrc = simt_build.ROOT / "csrc"
-    needs = [SOURCE, *executor.glob("*.o"), *csrc.glob("simt/**/*.*h"), *csrc.glob("cuda/*.cuh")]
+    needs = [
+        SOURCE,
+        CLUSTERS,
+        *executor.glob("*.o"),
+        *csrc.glob("simt/**/*.*h"),
+        *csrc.glob("cuda/*.cuh"),
+    ]
     with native.locked(f"simt_faults-{variant}"):
         if made.exists() and all(p.stat().st_mtime < made.stat().st_mtime for p in needs):
             return made
@@ -108,8 +115,10 @@ def launch(variant: str, *words: str, seed: str = "0") -> tuple[int, str]:
 
 def lines_with(code: str, kernel: str) -> set[int]:
     """The numbers of the lines of the kernel that hold this code."""
-    text = SOURCE.read_text().splitlines()
-    begin = next(i for i, line in enumerate(text) if f" {kernel}_kernel(" in line)
+    files = [file.read_text().splitlines() for file in (SOURCE, CLUSTERS)]
+    text, begin = next(
+        (text, i) for text in files for i, line in enumerate(text) if f" {kernel}_kernel(" in line
+    )
     end = next(i for i in range(begin, len(text)) if text[i] == "}")
     found = {i + 1 for i in range(begin, end) if code in text[i]}
     assert found, f"{code!r} is not in {kernel}"
@@ -117,7 +126,7 @@ def lines_with(code: str, kernel: str) -> set[int]:
 
 
 def named_lines(output: str) -> set[int]:
-    return {int(n) for n in re.findall(r"simt_faults\.cu:(\d+)", output)}
+    return {int(n) for n in re.findall(r"simt_(?:cluster_)?faults\.cuh?:(\d+)", output)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
