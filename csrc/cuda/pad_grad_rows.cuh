@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kPadGradThreads)
       const int32_t at = int32_t(tile.begin + unit) * kN - phase;
       T* const to = y + row.y + at;
       if (at >= rows.axis.inner_begin && at + kN <= rows.axis.inner_end)
-        store_vector(to, inner_sum(rows, row, grad, at));
+        store_whole(to, inner_sum(rows, row, grad, at));
       else
         write_vector(to, -at, rows.axis.in - at,
                      [&](int32_t e) { return gathered(rows, row, grad, at + e); });

@@ -9,11 +9,15 @@ void launch_chosen(const PoolCall& call) {
   switch (call.kernel()) {
     case PoolKernel::lanes: return launch_pool_lanes(call);
     case PoolKernel::reduce: return launch_pool_reduce(call);
+    case PoolKernel::separable: return launch_pool_separable(call);
     case PoolKernel::window: return launch_pool_window(call);
     case PoolKernel::generic: return launch_pool_generic(call);
     default: return launch_pool_tile(call);
   }
 }
+
+/// A maximum is a winner whose index nobody wants: one kernel finds both.
+constexpr Pooled without_index(Pooled what) { return what == Pooled::max ? Pooled::winner : what; }
 
 /// `p` moved on by n elements; absent tensors stay null.
 template <class P>
@@ -26,9 +30,10 @@ P* moved(P* p, int64_t n, Dtype dtype) {
 
 void launch_pool_window(const PoolCall& call) {
   visit_pooled<AllTypes, AllTypes, FloatTypes>(call.plan, [&]<class T, Pooled kWhat>() {
-    launch(call.choice.name, pool_window_kernel<T, kWhat>, call.choice.geometry, call.target,
-           shape_of<int32_t>(call), order_of(call.plan), uint32_t(inner_outputs(call.plan)),
-           static_cast<const T*>(call.x), static_cast<T*>(call.y), call.indices);
+    launch(call.choice.name, pool_window_kernel<T, without_index(kWhat)>, call.choice.geometry,
+           call.target, shape_of<int32_t>(call), order_of(call.plan),
+           uint32_t(inner_outputs(call.plan)), static_cast<const T*>(call.x),
+           static_cast<T*>(call.y), call.indices);
   });
 }
 
@@ -37,11 +42,9 @@ void launch_pool_generic(const PoolCall& call) {
   const WideOrder order{
       p.batch[1], {p.axis[0].out, p.axis[1].out, p.axis[2].out}, planes_are_closest(p)};
   visit_pooled<AllTypes, AllTypes, FloatTypes>(p, [&]<class T, Pooled kWhat>() {
-    // A winner whose index nobody wants is a maximum.
-    constexpr Pooled kDone = kWhat == Pooled::max ? Pooled::winner : kWhat;
-    launch(call.choice.name, pool_generic_kernel<T, kDone>, call.choice.geometry, call.target,
-           shape_of<int64_t>(call), order, inner_outputs(p), static_cast<const T*>(call.x),
-           static_cast<T*>(call.y), call.indices);
+    launch(call.choice.name, pool_generic_kernel<T, without_index(kWhat)>, call.choice.geometry,
+           call.target, shape_of<int64_t>(call), order, inner_outputs(p),
+           static_cast<const T*>(call.x), static_cast<T*>(call.y), call.indices);
   });
 }
 

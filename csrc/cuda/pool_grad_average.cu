@@ -1,7 +1,7 @@
 // Launches the kernels of average pooling's gradient.
 #include "cuda/pool_grad_generic.cuh"
 #include "cuda/pool_grad_pairs.cuh"
-#include "cuda/pool_grad_strips.cuh"
+#include "cuda/pool_grad_vector_strips.cuh"
 
 namespace cudml::cuda {
 namespace {
@@ -26,7 +26,10 @@ void launch_rows(const PoolGradPlan& plan, const Choice& choice, const T* grad, 
                     rows_of(plan, kN, 1, kN - 1), grad, result);
     case AveragePoolGradKernel::strips:
       return launch(choice.name, average_pool_grad_strips_kernel<T>, choice.geometry, target,
-                    strips_of(plan), grad, result);
+                    strips_of(plan, false), grad, result);
+    case AveragePoolGradKernel::vector_strips:
+      return launch(choice.name, average_pool_grad_vector_strips_kernel<T>, choice.geometry, target,
+                    strips_of(plan, true), grad, result);
     case AveragePoolGradKernel::lanes:
       return launch(choice.name, average_pool_grad_lanes_kernel<T>, choice.geometry, target,
                     rows_of(plan, 1, kN, 0), true, grad, result);

@@ -65,7 +65,7 @@ GradPairs pairs_of(const PoolGradPlan& plan) {
   return p;
 }
 
-GradStrips strips_of(const PoolGradPlan& plan) {
+GradStrips strips_of(const PoolGradPlan& plan, bool has_vectors) {
   constexpr int64_t kMany = 14 << 17;  // elements that fill a GPU with long strips
   const PoolPlan& f = plan.forward;
   const GradRows rows = rows_of(plan, 1, 1, 0);
@@ -78,7 +78,9 @@ GradStrips strips_of(const PoolGradPlan& plan) {
   s.result = rows.result;
   s.include_padding = f.include_padding;
   s.end = int32_t((h.in - 1 + h.start) / h.stride + 1);
-  const int64_t lanes = is_max ? (w.in + 1) / 2 + 1 : w.in;
+  const int64_t lanes = has_vectors ? w.in / (kGradVectorBytes / int64_t(size_of(f.dtype)))
+                        : is_max    ? (w.in + 1) / 2 + 1
+                                    : w.in;
   const int64_t planes = f.batch[0] * f.batch[1] * f.axis[0].in;
   const int64_t steps = s.end - h.start / h.stride;
   // With the rows of windows above a strip, steps fill whole batches of loads.
@@ -215,7 +217,8 @@ bool are_windows_pairs(const PoolGradPlan& plan, const Situation&) {
   return is_plane_alone(a[0]);
 }
 
-/// Columns are neighbours in aligned vectors: 16 bytes of x and result, 8 of the gradient.
+/// Columns are neighbours in aligned vectors: 16 bytes of x and result, and of the gradient as many
+/// as stand at their place.
 bool are_columns_vectors(const PoolGradPlan& plan, const Situation& situation) {
   const PoolPlan& f = plan.forward;
   const int64_t lanes = kGradVectorBytes / int64_t(size_of(f.dtype));
@@ -230,7 +233,7 @@ bool are_columns_vectors(const PoolGradPlan& plan, const Situation& situation) {
     grad |= f.outer[i].y;
     other |= plan.result_outer[i] | (is_max ? f.outer[i].x : 0);
   }
-  return situation.alignment % kGradVectorBytes == 0 && grad % (lanes / 2) == 0 &&
+  return situation.alignment % kGradVectorBytes == 0 && grad % (lanes / f.axis[2].stride) == 0 &&
          other % lanes == 0;
 }
 
@@ -242,6 +245,14 @@ bool are_windows_threes(const PoolGradPlan& plan, const Situation&) {
       return false;
   const bool is_max = plan.forward.kind == PoolKind::max;
   return (a[2].stride == 2 || (a[2].stride == 1 && !is_max)) && is_plane_alone(a[0]);
+}
+
+/// Rows of whole vectors, each with as many windows at its place as fit beside each other.
+bool are_windows_even(const PoolGradPlan& plan, const Situation& situation) {
+  const PoolAxis& w = plan.forward.axis[2];
+  const int64_t lanes = kGradVectorBytes / int64_t(size_of(plan.forward.dtype));
+  return are_windows_threes(plan, situation) && w.in == w.out * w.stride && w.in % lanes == 0 &&
+         (w.stride == 1 ? w.start == 1 : w.start <= 1);
 }
 
 bool are_all_columns_packed(const PoolGradPlan& plan, const Situation&) {
@@ -286,9 +297,17 @@ Geometry pairs_geometry(const PoolGradPlan& plan, const Situation&) {
 
 Geometry strips_geometry(const PoolGradPlan& plan, const Situation&) {
   if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
-  const int64_t units = strips_of(plan).units, warps = (units + kStripLanes - 1) / kStripLanes;
+  const int64_t units = strips_of(plan, false).units,
+                warps = (units + kStripLanes - 1) / kStripLanes;
   const int64_t threads = plan.forward.kind == PoolKind::max ? warps * 32 : units;
   const int64_t blocks = (threads + kPoolGradThreads - 1) / kPoolGradThreads;
+  return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
+}
+
+Geometry vector_strips_geometry(const PoolGradPlan& plan, const Situation&) {
+  if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
+  const int64_t units = strips_of(plan, true).units;
+  const int64_t blocks = (units + kPoolGradThreads - 1) / kPoolGradThreads;
   return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
 }
 
@@ -309,6 +328,12 @@ constexpr Need kPairs{"windows are 2x2, 2 apart, from the first row and column o
                       are_windows_pairs};
 constexpr Need kThrees{"windows are 3x3, 1 or 2 apart", are_windows_threes};
 constexpr Need kMaxThrees{"windows are 3x3, 2 apart", are_windows_threes};
+constexpr Need kEvenThrees{
+    "windows are 3x3, 1 or 2 apart, and 1 or 2 columns to a window make rows of whole vectors",
+    are_windows_even};
+constexpr Need kEvenMaxThrees{
+    "windows are 3x3, 2 apart, and two columns to a window make rows of whole vectors",
+    are_windows_even};
 constexpr Need kAllPacked{"the columns of all tensors are packed", are_all_columns_packed};
 constexpr Need kVectorColumns{"columns lie side by side in aligned vectors of 16 bytes",
                               are_columns_vectors};
@@ -319,6 +344,9 @@ constexpr Kernel<PoolGradPlan> kMax[] = {
     {"max_pool_grad_pairs",
      {kPairs, kVectorColumns, kCommonType, kSmallInput, kSmallOffsets},
      pairs_geometry},
+    {"max_pool_grad_vector_strips",
+     {kEvenMaxThrees, kVectorColumns, kCommonType, kSmallInput, kSmallOffsets},
+     vector_strips_geometry},
     {"max_pool_grad_strips",
      {kMaxThrees, kAllPacked, kCommonType, kSmallInput, kSmallOffsets},
      strips_geometry},
@@ -335,6 +363,9 @@ constexpr Kernel<PoolGradPlan> kAverage[] = {
     {"average_pool_grad_pairs",
      {kPairs, kVectorColumns, kCommonType, kSmallOffsets},
      pairs_geometry},
+    {"average_pool_grad_vector_strips",
+     {kEvenThrees, kVectorColumns, kCommonType, kSmallOffsets},
+     vector_strips_geometry},
     {"average_pool_grad_strips",
      {kThrees, kAllPacked, kCommonType, kSmallOffsets},
      strips_geometry},

@@ -7,8 +7,17 @@
 
 namespace cudml::cuda {
 
-enum class AveragePoolGradKernel { pairs, strips, lanes, row, place, generic, count };
-enum class MaxPoolGradKernel { pairs, strips, lanes, row, place, generic, count };
+enum class AveragePoolGradKernel {
+  pairs,
+  vector_strips,
+  strips,
+  lanes,
+  row,
+  place,
+  generic,
+  count
+};
+enum class MaxPoolGradKernel { pairs, vector_strips, strips, lanes, row, place, generic, count };
 enum class LpPoolGradKernel { row, generic, count };
 
 inline constexpr uint32_t kPoolGradThreads = kTileThreads;
@@ -56,8 +65,9 @@ struct GradPairs {
 
 GradPairs pairs_of(const PoolGradPlan& plan);
 
-/// Windows of 3x3. A unit is some steps down a strip of the result: of a column for averages, else
-/// of the two columns that belong to a window. A step is the rows that a row of windows completes.
+/// Windows of 3x3. A unit is some steps down a strip of the result: of a column for averages, for
+/// maxima of the two columns that belong to a window, or of a vector. A step is the rows that a row
+/// of windows completes.
 struct GradStrips {
   uint32_t units = 0;
   GradAxis axis[3];
@@ -71,7 +81,7 @@ struct GradStrips {
 /// How many units a warp takes at a time: the last or first window of a warp's is another's too.
 inline constexpr int kStripLanes = 31;
 
-GradStrips strips_of(const PoolGradPlan& plan);
+GradStrips strips_of(const PoolGradPlan& plan, bool has_vectors);
 
 /// The result's neighbours in memory are in neighbouring planes.
 bool has_lanes(const PoolGradPlan& plan);

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
             if (uint32_t(v - begin) < uint32_t(w.window)) sums[v] += lp_share(taps[v], norm, g, p);
         }
       });
-      store_columns(result + c.row.result + c.at, -c.at, w.in - c.at, sums);
+      store_row_columns(c, w.in, result, sums);
     }
   });
 }

@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "cuda/pool_grad_generic.cuh"
-#include "cuda/pool_grad_max_strips.cuh"
+#include "cuda/pool_grad_max_vector_strips.cuh"
 #include "cuda/pool_grad_pairs.cuh"
 
 namespace cudml::cuda {
@@ -46,9 +46,7 @@ void find_winners(const PoolGradPlan& plan, const void* x, uintptr_t addresses,
 }
 
 /// The first kernels find them as they go.
-bool needs_winners(MaxPoolGradKernel kernel) {
-  return kernel != MaxPoolGradKernel::pairs && kernel != MaxPoolGradKernel::strips;
-}
+bool needs_winners(MaxPoolGradKernel kernel) { return kernel > MaxPoolGradKernel::strips; }
 
 /// One launch at one place of the outer batch dimensions.
 template <class T>
@@ -65,8 +63,11 @@ void launch_at(const PoolGradPlan& plan, const Choice& choice, const T* x, const
     launch(choice.name, pool_grad_pairs_kernel<T, true>, choice.geometry, target, pairs_of(plan),
            x + offset.x, grad, result);
   } else if (MaxPoolGradKernel(choice.kernel) == MaxPoolGradKernel::strips) {
-    launch(choice.name, max_pool_grad_strips_kernel<T>, choice.geometry, target, strips_of(plan),
-           x + offset.x, grad, result);
+    launch(choice.name, max_pool_grad_strips_kernel<T>, choice.geometry, target,
+           strips_of(plan, false), x + offset.x, grad, result);
+  } else if (MaxPoolGradKernel(choice.kernel) == MaxPoolGradKernel::vector_strips) {
+    launch(choice.name, max_pool_grad_vector_strips_kernel<T>, choice.geometry, target,
+           strips_of(plan, true), x + offset.x, grad, result);
   } else {
     launch_rows(plan, choice, grad, winners, result, target);
   }

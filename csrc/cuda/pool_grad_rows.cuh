@@ -103,6 +103,15 @@ __device__ __forceinline__ GradColumns columns_of(const GradRows& rows, const Gr
   return c;
 }
 
+/// Writes a thread's columns of a row of `columns`.
+template <class T, int kN>
+__device__ __forceinline__ void store_row_columns(const GradColumns& c, int32_t columns, T* result,
+                                                  const float (&sums)[kN]) {
+  T* const to = result + c.row.result + c.at;
+  if (c.at >= 0 && c.at + kN <= columns) return store_whole(to, narrow<T, kN>(sums));
+  store_columns(to, -c.at, columns - c.at, sums);
+}
+
 template <class T>
 __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
     average_pool_grad_row_kernel(GradRows rows, const T* __restrict__ grad,
@@ -132,7 +141,7 @@ __global__ void __launch_bounds__(kPoolGradThreads, kPoolGradBlocks)
         for (int v = 0; v < kN; ++v)
           if (uint32_t(v - begin) < uint32_t(w.window)) sums[v] += sum;
       }
-      store_columns(result + c.row.result + c.at, -c.at, w.in - c.at, sums);
+      store_row_columns(c, w.in, result, sums);
     }
   });
 }
@@ -158,7 +167,7 @@ __global__ void __launch_bounds__(kPoolGradThreads)
             if (place == uint32_t(v)) sums[v] += g;
         }
       });
-      store_columns(result + c.row.result + c.at, -c.at, rows.axis[2].in - c.at, sums);
+      store_row_columns(c, rows.axis[2].in, result, sums);
     }
   });
 }

@@ -11,6 +11,8 @@ constexpr int64_t kLimit = int64_t{1} << 31;
 constexpr int64_t kCountable = kLimit - 1024;
 /// Sums of FLOAT32 are one chain up to this many taps (D-AVG-5).
 constexpr int64_t kLongestChain = 4096;
+/// Shared memory of a tile of the separable kernel, which then shares a multiprocessor with others.
+constexpr int64_t kSeparableBytes = 40960;
 /// Long windows are cut into pieces of at least so many taps, and at most so many pieces.
 constexpr int64_t kLeastPiece = 2048, kMostPieces = 512;
 
@@ -79,6 +81,28 @@ bool windows_stand_alone(const PoolPlan& plan, const Situation& situation) {
   return true;
 }
 
+/// Windows that share taps along rows or columns.
+bool windows_overlap(const PoolPlan& plan, const Situation&) {
+  for (int i = 1; i < 3; ++i) {
+    const PoolAxis& a = plan.axis[i];
+    if (a.out > 1 && a.stride <= (a.window - 1) * a.dilation) return true;
+  }
+  return false;
+}
+
+bool tiles_are_small(const PoolPlan& plan, const Situation&) {
+  for (const PoolAxis& a : plan.axis)
+    if (a.window > kLongestChain || (a.window - 1) * a.dilation > kLongestChain ||
+        a.stride > kLongestChain)
+      return false;
+  return separable_tile(plan).bytes(plan) <= kSeparableBytes;
+}
+
+bool is_separable(const PoolPlan& plan, const Situation& situation) {
+  return is_no_norm(plan, situation) && is_common_type(plan, situation) &&
+         size_of(plan.dtype) > 1 && !plan.with_indices;
+}
+
 constexpr Predicate<PoolPlan> kSmallOffsets = {"all offsets are below 2^31 elements",
                                                offsets_are_small};
 constexpr Predicate<PoolPlan> kShortWindows = {"windows have at most 4096 taps", windows_are_short};
@@ -120,6 +144,12 @@ Geometry reduce_geometry(const PoolPlan& plan, const Situation& situation) {
   return {uint32_t(blocks), kPoolThreads, 0, pieces > 1 ? outputs * pieces * kReduceState : 0};
 }
 
+Geometry separable_geometry(const PoolPlan& plan, const Situation&) {
+  const SeparableTile tile = separable_tile(plan);
+  return {uint32_t(std::min(tiles_of(plan, tile), kMostLoopBlocks)), kPoolThreads, tile.bytes(plan),
+          0};
+}
+
 template <int kH, int kW, int kS>
 constexpr Kernel<PoolPlan> tile(const char* name, const char* window) {
   return {name,
@@ -150,6 +180,15 @@ constexpr Kernel<PoolPlan> kKernels[] = {
       {"windows have fewer than 2^31 taps", taps_are_countable},
       kSmallOffsets},
      reduce_geometry},
+    {"pool_separable",
+     {{"windows overlap along rows or columns", windows_overlap},
+      {"it is max or average pooling of float32, float16 or bfloat16, without indices",
+       is_separable},
+      {"a tile of outputs and its windows take at most 40 KiB", tiles_are_small},
+      kPackedColumns,
+      kSmallOffsets,
+      kShortWindows},
+     separable_geometry},
     {"pool_window", {kSmallOffsets, kShortWindows}, one_output_each},
     {"pool_generic", {}, one_output_each},
 };
@@ -179,6 +218,40 @@ int64_t tiles_of(const PoolPlan& plan, int height, int stride) {
   const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
   return plan.batch[0] * plan.batch[1] * plan.axis[0].out * ((h.out + rows - 1) / rows) *
          ((w.out + columns - 1) / columns);
+}
+
+int64_t SeparableTile::bytes(const PoolPlan& plan) const {
+  const bool is_max = plan.kind == PoolKind::max;
+  const int64_t width = int64_t{units} * (16 / int64_t(size_of(plan.dtype)));
+  return int64_t{in_rows} * units * 16 + rows * width * (is_max ? int64_t(size_of(plan.dtype)) : 4);
+}
+
+SeparableTile separable_tile(const PoolPlan& plan) {
+  constexpr int64_t kRows = 16, kColumns = 64;  // at most, in a block of 256 threads
+  const PoolAxis &h = plan.axis[1], &w = plan.axis[2];
+  const int64_t n = 16 / int64_t(size_of(plan.dtype));
+  const auto cut = [](int64_t size, int64_t most) {  // into equal parts
+    const int64_t parts = (size + most - 1) / most;
+    return (size + parts - 1) / parts;
+  };
+  const auto covered = [](const PoolAxis& a, int64_t outputs) {
+    return (outputs - 1) * a.stride + (a.window - 1) * a.dilation + 1;
+  };
+  SeparableTile t;
+  for (int64_t rows = kRows; rows > 0; rows /= 2) {
+    t.rows = int32_t(cut(h.out, rows));
+    t.columns = int32_t(cut(w.out, kColumns));
+    t.in_rows = int32_t(covered(h, t.rows));
+    t.units = int32_t((n - 1 + covered(w, t.columns) + n - 1) / n);
+    if (t.bytes(plan) <= kSeparableBytes) break;
+  }
+  t.down = int32_t((h.out + t.rows - 1) / t.rows);
+  t.across = int32_t((w.out + t.columns - 1) / t.columns);
+  return t;
+}
+
+int64_t tiles_of(const PoolPlan& plan, const SeparableTile& tile) {
+  return plan.batch[0] * plan.batch[1] * plan.axis[0].out * tile.down * tile.across;
 }
 
 int lane_bytes(const PoolPlan& plan, int64_t alignment) {

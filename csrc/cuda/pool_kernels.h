@@ -17,6 +17,7 @@ enum class PoolKernel {
   tile_3_s2,
   lanes,
   reduce,
+  separable,
   window,
   generic,
   count,
@@ -36,6 +37,19 @@ int64_t tiles_of(const PoolPlan& plan, int height, int stride);
 /// Bytes of the vectors in which the lanes kernel takes neighbouring planes: 16, 4, or 0 where it
 /// cannot. Addresses are multiples of `alignment`.
 int lane_bytes(const PoolPlan& plan, int64_t alignment);
+
+/// How the separable kernel cuts planes: the outputs of a tile, the rows of the input that it
+/// needs and the vectors of 16 bytes in each, and the tiles of a plane.
+struct SeparableTile {
+  int32_t rows = 0, columns = 0;
+  int32_t in_rows = 0, units = 0;
+  int32_t down = 0, across = 0;
+
+  /// In shared memory, of the tile's input and of the columns that are joined from it.
+  int64_t bytes(const PoolPlan& plan) const;
+};
+SeparableTile separable_tile(const PoolPlan& plan);
+int64_t tiles_of(const PoolPlan& plan, const SeparableTile& tile);
 
 /// How many threads of the reduce kernel share an output, and whether neighbouring threads have
 /// neighbouring planes.

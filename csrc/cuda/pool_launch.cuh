@@ -25,6 +25,7 @@ struct PoolCall {
 void launch_pool_tile(const PoolCall& call);
 void launch_pool_lanes(const PoolCall& call);
 void launch_pool_reduce(const PoolCall& call);
+void launch_pool_separable(const PoolCall& call);
 void launch_pool_window(const PoolCall& call);
 void launch_pool_generic(const PoolCall& call);
 

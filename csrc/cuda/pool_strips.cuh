@@ -76,16 +76,4 @@ __device__ __forceinline__ void average_column(const PoolShape<int32_t>& s,
   }
 }
 
-/// `order` counts columns, and strips of `rows` outputs.
-template <class T>
-__device__ __forceinline__ void average_strips(const PoolShape<int32_t>& s,
-                                               const OutputOrder& order, uint32_t strips,
-                                               int32_t rows, const T* x, T* y) {
-  const uint32_t step = loop_step<kPoolThreads>();
-  for (uint32_t i = loop_begin<kPoolThreads>(); i < strips; i += step) {
-    const PoolPlaceOf<int32_t> place = order.place(i);
-    average_column(s, place, place.space[1] * rows, rows, x, y);
-  }
-}
-
 }  // namespace cudml::cuda

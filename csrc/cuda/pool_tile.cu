@@ -30,6 +30,16 @@ int32_t strip_rows_of(const PoolPlan& p) {
   return inner_outputs(p) < kMany ? 6 : 14;
 }
 
+/// Rows of x and y are whole vectors, each under as many windows.
+template <class T>
+bool has_strip_vectors(const PoolCall& call) {
+  constexpr int kN = kVector<T>;
+  const PoolPlan& p = call.plan;
+  const PoolAxis& w = p.axis[2];
+  return w.start == 1 && w.in == w.out && w.in % kN == 0 && p.y.space[2] == 1 &&
+         makes_vectors(call.x, p.x, kN, sizeof(T)) && makes_vectors(call.y, p.y, kN, sizeof(T));
+}
+
 template <int kH, int kW, int kS>
 void launch_tile(const PoolCall& call) {
   const PoolPlan& p = call.plan;
@@ -38,8 +48,11 @@ void launch_tile(const PoolCall& call) {
       using Shape = Tile<T, kH, kW, kS>;
       TileAccess access = access_of<Shape>(call);
       if (kHasStrips<kWhat, kH, kW, kS>) access.strip_rows = strip_rows_of(p);
+      access.strip_vectors = access.strip_rows > 0 && has_strip_vectors<T>(call);
       const int64_t rows = access.strip_rows > 0 ? access.strip_rows : Shape::kOutH;
-      const int64_t columns = access.strip_rows > 0 ? 1 : Shape::kOutW;
+      const int64_t columns = access.strip_vectors    ? kVector<T>
+                              : access.strip_rows > 0 ? 1
+                                                      : Shape::kOutW;
       const auto cut = [&](int axis, int64_t n) { return (p.axis[axis].out + n - 1) / n; };
       const auto by = [](int64_t n) { return FastDiv(uint32_t(n)); };
       const OutputOrder order{by(1), by(cut(2, columns)), by(cut(1, rows)), by(p.axis[0].out),

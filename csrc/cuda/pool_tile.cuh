@@ -3,8 +3,8 @@
 #pragma once
 
 #include "cuda/grid.cuh"
-#include "cuda/pool_strips.cuh"
 #include "cuda/pool_tile_rows.cuh"
+#include "cuda/pool_vector_strips.cuh"
 
 namespace cudml::cuda {
 
@@ -294,12 +294,13 @@ inline constexpr bool kHasStrips = kWhat == Pooled::average && kH == 3 && kW == 
 
 /// `order` counts tiles of kOutH x kOutW outputs, or strips.
 template <class T, Pooled kWhat, int kH, int kW, int kS>
-__global__ void __launch_bounds__(kPoolThreads, 2)
+__global__ void __launch_bounds__(kPoolThreads, kHasStrips<kWhat, kH, kW, kS> ? 3 : 2)
     pool_tile_kernel(PoolShape<int32_t> s, OutputOrder order, uint32_t tiles, TileAccess access,
                      const T* x, T* y, void* indices) {
   using Shape = Tile<T, kH, kW, kS>;
   if constexpr (kHasStrips<kWhat, kH, kW, kS>)
-    if (access.strip_rows > 0) return average_strips(s, order, tiles, access.strip_rows, x, y);
+    if (access.strip_rows > 0)
+      return average_strips(s, order, tiles, access.strip_rows, access.strip_vectors, x, y);
   for (uint32_t i = loop_begin<kPoolThreads>(); i < tiles; i += loop_step<kPoolThreads>()) {
     const TilePlace<Shape> place(s, order, i);
     OutputsOf<T, kWhat, Shape> out;

@@ -25,7 +25,8 @@ struct Tile {
 struct TileAccess {
   int32_t lead = -1;
   bool pairs = false, y_vectors = false, index_vectors = false;
-  int32_t strip_rows = 0;  // of outputs, where averages walk down columns instead
+  int32_t strip_rows = 0;      // of outputs, where averages walk down columns instead
+  bool strip_vectors = false;  // of a vector of columns at a time
 };
 
 /// `kInPairs`: columns 2i and 2i + 1 share a register.

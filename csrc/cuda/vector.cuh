@@ -45,4 +45,18 @@ __device__ __forceinline__ void store_vector(T* p, const Vector<T, kN>& vector) 
   *reinterpret_cast<Vector<T, kN>*>(p) = vector;
 }
 
+/// The same for 16 bytes of global memory beside a branch that stores elements one by one, or the
+/// same ones: the compiler would join a store of its own with those, and take the vector apart.
+template <class T>
+__device__ __forceinline__ void store_whole(T* p, const Vector<T, kVector<T>>& vector) {
+#ifdef __CUDA_ARCH__
+  const auto v = std::bit_cast<Carrier>(vector);
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)),
+               "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+#else
+  store_vector(p, vector);
+#endif
+}
+
 }  // namespace cudml::cuda

@@ -72,9 +72,10 @@ def pooled(shape: tuple[int, ...], window: Any, strides: Any = 1, **more: Any) -
 
 
 def backward(op: str, shape: tuple[int, ...], window: Any, strides: int, **more: Any) -> Any:
+    pads = {"start_padding": more.pop("start_padding", 0)}
     call = pooled(shape, window, strides, **more)
     order = more.get("order", "C")
-    numbers = {"window_size": window, "strides": strides}
+    numbers = {"window_size": window, "strides": strides, **pads}
     out = pool_kernel_cases.output_shape(shape, numbers)
     grad = Described(out, "float32", order if order == "L" else "C")
     first = {"grad": grad, "input_sizes": shape} if op.startswith("average") else {"grad": grad}
@@ -115,6 +116,7 @@ def extremes(family: str) -> Calls:
             (max_pool, pooled((1, 1, 2049, 6, 6), (2049, 1, 2), (1, 1, 2))),
             (max_pool, pooled((1, 1, 2049, 6, 6), (2049, 1, 3), (1, 1, 2))),
             (max_pool, pooled((1, 1, 2049, 6, 6), (2049, 1, 3))),
+            (max_pool, pooled((1, 1, 300, 300), (120, 90))),
         ],
         "unpool": [],
         "pad": [
@@ -168,6 +170,10 @@ def extremes(family: str) -> Calls:
             (gradient, backward(gradient, HUGE, 2, 2, order="rows repeated")),
             (gradient, backward(gradient, HUGE, 3, 2)),
             (gradient, backward(gradient, HUGE, 3, 2, order="rows repeated")),
+            *(
+                (gradient, backward(gradient, HUGE, 3, 2, order=order, start_padding=(1, 1)))
+                for order in ("C", "rows repeated")
+            ),
             (gradient, backward(gradient, HUGE_LANES, 3, 2, order="L")),
             (gradient, backward(gradient, (1, 4, 70, 70), 33, 1)),
             (gradient, backward(gradient, (1, 4, 70, 70), 33, 1, order="L")),

@@ -109,6 +109,36 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         (1, 3, 17, 35),
         {"window_size": 3, "start_padding": (1, 2), "end_padding": (2, 0)},
     ),
+    "3x3 s2 in strips of whole vectors, a pad before rows": (
+        (2, 3, 19, 32),
+        {"window_size": 3, "strides": 2, "start_padding": (0, 1), "end_padding": (2, 0)},
+    ),
+    "3x3 s2 in strips of whole vectors, a pad behind rows": (
+        (1, 2, 18, 48),
+        {"window_size": 3, "strides": 2, "start_padding": (2, 0), "end_padding": (0, 1)},
+    ),
+    "3x3 s1 in strips of whole vectors": (
+        (2, 2, 19, 32),
+        {"window_size": 3, "start_padding": (2, 1), "end_padding": (0, 1)},
+    ),
+    "5x5 s1 padded": (
+        (2, 2, 13, 23),
+        {"window_size": 5, "start_padding": (2, 1), "end_padding": (1, 2)},
+    ),
+    "4x6 in several tiles of whole vectors": (
+        (1, 2, 39, 152),
+        {"window_size": (4, 6), "strides": (2, 1), "start_padding": (1, 3), "dilations": (1, 2)},
+    ),
+    "2x3x4 that overlap, in planes beside the input": (
+        (1, 3, 3, 9, 16),
+        {
+            "window_size": (2, 3, 4),
+            "strides": (1, 1, 3),
+            "start_padding": (3, 0, 1),
+            "end_padding": (0, 2, 0),
+            "dilations": (1, 2, 1),
+        },
+    ),
 }
 BIG = ("more than 4096 taps", "one window in pieces")
 
