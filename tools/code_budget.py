@@ -36,6 +36,8 @@ INSTRUCTIONS: Mapping[str, int] = {
     "max_pool_grad_lanes_kernel": 40,
     "max_pool_grad_row_kernel": 40,
     "max_pool_grad_strips_kernel": 40,
+    "max_pool_grad_vector_strips_kernel": 40,
+    "average_pool_grad_vector_strips_kernel": 30,
 }
 # Why a kernel function may have less on its way than it should, or more to do.
 REASONS: Mapping[str, str] = json.loads((ROOT / "tools" / "code_reasons.json").read_text())

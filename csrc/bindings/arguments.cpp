@@ -292,6 +292,15 @@ double rounded_to_odd(const py::object& number, double nearest) {
   return std::nextafter(nearest, left > right ? HUGE_VAL : -HUGE_VAL);
 }
 
+/// An int that a double is sure to hold, 0 above all, without a ratio's Python objects.
+std::optional<double> exact_double(const py::object& integer) {
+  constexpr int64_t kMost = int64_t{1} << 53;
+  int overflow = 0;
+  const int64_t number = integer ? PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow) : kMost;
+  return number > -kMost && number < kMost && !overflow ? std::optional(double(number))
+                                                        : std::nullopt;
+}
+
 /// The nearest double of an int or of anything with as_integer_ratio(); infinite on overflow.
 double nearest_double(const py::object& number) {
   const py::tuple ratio = number.attr("as_integer_ratio")();
@@ -322,6 +331,7 @@ PadValue truncated_value(const char* op, py::handle value, double nearest, Dtype
 PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
   const py::object integer = index_of(value);
   if (integer && !is_float(dtype)) return integer_value(op, integer, dtype);
+  if (const auto exact = exact_double(integer)) return pad_value(op, dtype, *exact);
   if (!integer) {
     const double number = real_number(op, "PaddingValue", value);
     const bool is_exact = PyFloat_Check(value.ptr()) || !std::isfinite(number) ||
