@@ -251,7 +251,10 @@ def _element_strides(array: Any, dtype: str) -> tuple[int, ...] | None:
 
 
 def _item_size(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    try:
+        return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    except TypeError:  # which is refused by its name
+        return 1
 
 
 def _address(array: Any) -> int:

@@ -323,6 +323,9 @@ def test_the_command_of_the_specification(capsys: pytest.CaptureFixture[str]) ->
         "normalize --shape 4,8,6 --dtype float16 mean=float64:1,8,1 variance=1,8,1 scale=1,8,1",
         "normalize --shape 4,8,6 mean=None variance=float32:1,8,1 activation=relu",
         "lp_pooling window_size=2,3 p=3 --shape 1,1,8,8 --order 0,2,3,1",
+        "lp_pooling_grad --shape 1,2,8,8 y=1,2,4,4 grad=1,2,4,4 window_size=2 strides=2",
+        "max_unpooling --shape 1,2,4,4 indices=uint32:1,2,4,4 output_sizes=1,2,8,8",
+        "normalize_grad --shape 4,8 grad=4,8 mean=4,1 variance=4,1",
     ],
 )
 def test_arguments_of_the_command(capsys: pytest.CaptureFixture[str], words: str) -> None:
@@ -349,6 +352,9 @@ def test_what_the_command_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'colour=3'" in refusal(capsys, *good, "colour=3")
     assert "'out=3'" in refusal(capsys, *good, "out=3")
     assert "whole numbers" in refusal(capsys, "max_pooling", "--shape", "1,x", "window_size=2")
+    assert "WindowSize is '{[]: 1}'" in refusal(capsys, *good[:3], "window_size={[]: 1}")
+    assert "WindowSize is '-----" in refusal(capsys, *good[:3], f"window_size={'-' * 5000}1")
+    assert "DataType (x) is void64" in refusal(capsys, *good, "--dtype", "f4,i4")
     assert "no element type" in refusal(capsys, *good, "--dtype", "float7")
     assert "must list 0 to 3" in refusal(capsys, *good, "--order", "0,1,2,2")
     assert 'device is "sm_1"' in refusal(capsys, *good, "--device", "sm_1")

@@ -18,7 +18,7 @@ from cudml import _operators
 from cudml._cli.failure import Failure
 from cudml._cli.predicted import Prediction, predicted
 
-_ARRAYS = ("x", "grad", "mean", "variance", "scale", "bias")
+_ARRAYS = ("x", "y", "grad", "indices", "mean", "variance", "scale", "bias", "count")
 _SIZES = {"bfloat16": 2}  # beyond NumPy's own
 
 
@@ -87,7 +87,7 @@ def _value(text: str) -> Any:
     """A Python literal, or the text itself where it is none: a mode, an activation."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 
 
