@@ -163,7 +163,7 @@ std::optional<Dtype> one_of(py::handle object, std::initializer_list<Dtype> perm
     for (const Dtype dtype : permitted)
       if (is_ascii(object, name_of(dtype))) return dtype;
   if (object.is_none()) return std::nullopt;  // NumPy reads it as float64
-  static const py::handle numpy = from_numpy("dtype");
+  const py::handle numpy = made_once([] { return from_numpy("dtype"); });
   const py::object dtype = or_nothing(PyObject_CallOneArg(numpy.ptr(), object.ptr()));
   const auto known = dtype ? dtype_from_numpy(dtype) : std::nullopt;
   for (const Dtype each : permitted)

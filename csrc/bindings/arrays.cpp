@@ -9,16 +9,16 @@
 #include "bindings/exchange.h"
 #include "bindings/imported.h"
 #include "bindings/libraries.h"
+#include "bindings/objects.h"
 #include "bindings/text.h"
 
 namespace cudml::bindings {
 namespace {
 
 bool is_masked(py::handle object) {
-  static const py::handle array_type =
-      py::object(py::module_::import("numpy").attr("ndarray")).release();
+  const py::handle array_type = made_once([] { return from_numpy("ndarray"); });
   if ((PyObject*)Py_TYPE(object.ptr()) == array_type.ptr()) return false;
-  return py::isinstance(object, py::module_::import("numpy").attr("ma").attr("MaskedArray"));
+  return py::isinstance(object, from_numpy("ma").attr("MaskedArray"));
 }
 
 /// A NumPy array whose elements all count.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bindings/imported.h"
+#include "bindings/objects.h"
 #include "bindings/text.h"
 #include "cuda/device.h"
 
@@ -13,9 +14,7 @@ namespace {
 constexpr uintptr_t kPerThreadStream = 2;
 
 py::object function(const char* name) {
-  static const py::handle module = py::object(py::module_::import("cudml._libraries"))
-                                       .release();  // lives as long as the process
-  return module.attr(name);
+  return made_once([] { return py::module_::import("cudml._libraries"); }).attr(name);
 }
 
 py::tuple tuple_of(const Dims& dims) {

@@ -5,15 +5,12 @@
 
 namespace cudml::bindings {
 
-py::handle from_numpy(const char* name) {
-  return py::object(py::module_::import("numpy").attr(name)).release();
-}
+py::object from_numpy(const char* name) { return py::module_::import("numpy").attr(name); }
 
 bool is_bool(py::handle object) {
   if (PyBool_Check(object.ptr())) return true;
   if (PyLong_CheckExact(object.ptr()) || PyFloat_CheckExact(object.ptr())) return false;
-  static const py::handle type = from_numpy("bool_");
-  return py::isinstance(object, type);
+  return py::isinstance(object, made_once([] { return from_numpy("bool_"); }));
 }
 
 bool is_ascii(py::handle text, const char* ascii) {
@@ -21,8 +18,7 @@ bool is_ascii(py::handle text, const char* ascii) {
 }
 
 bool is_complex(py::handle object) {
-  static const py::handle type = from_numpy("complexfloating");
-  return py::isinstance(object, type);
+  return py::isinstance(object, made_once([] { return from_numpy("complexfloating"); }));
 }
 
 bool is_text(py::handle object) {

@@ -7,8 +7,19 @@ namespace cudml::bindings {
 
 namespace py = pybind11;
 
-/// Something of NumPy's, kept for the life of the process.
-py::handle from_numpy(const char* name);
+/// What `make` gives, kept for the life of the process. It may let other threads run, as an import
+/// does: behind the initializer of a static variable they would wait with the interpreter lock.
+template <class Make>
+py::handle made_once(const Make& make) {
+  static PyObject* kept = nullptr;
+  if (kept) return kept;
+  py::object made = make();
+  if (!kept) kept = made.release().ptr();  // unless another thread was first
+  return kept;
+}
+
+/// Something of NumPy's.
+py::object from_numpy(const char* name);
 
 bool is_bool(py::handle object);
 

@@ -269,3 +269,28 @@ def test_inputs_that_change_during_a_call_do_no_harm() -> None:
         "stop = True; t.join(); print('ok')\n"
     )
     assert child_says(script) == "ok"
+
+
+def test_first_calls_of_several_threads_do_not_wait_for_each_other() -> None:
+    """What a first call imports lets other threads run, which come to the same place then."""
+    script = (
+        "import faulthandler, sys, threading, time\n"
+        "import numpy as np\n"
+        "import cudml\n"
+        "from exporters import Exporter\n"
+        "faulthandler.dump_traceback_later(20, exit=True)\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'cudml._libraries': time.sleep(0.5)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "assert 'cudml._libraries' not in sys.modules\n"
+        "x, results = np.ones((1, 1, 4, 4), np.float32), []\n"
+        "def call():\n"
+        "    y = np.empty((1, 1, 3, 3), np.float32)\n"
+        "    results.append(cudml.max_pooling(Exporter(x), 2, out=y) is y)\n"
+        "threads = [threading.Thread(target=call) for _ in range(4)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()\n"
+        "print(results)\n"
+    )
+    assert child_says(script) == "[True, True, True, True]"
