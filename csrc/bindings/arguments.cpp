@@ -81,10 +81,11 @@ bool flag(const char* op, const char* field, py::handle object) {
   return PyObject_IsTrue(object.ptr()) == 1;
 }
 
-double real_number(const char* op, const char* field, py::handle object) {
-  if (PyFloat_CheckExact(object.ptr())) return PyFloat_AS_DOUBLE(object.ptr());
+double real_number(const char* op, const char* field, py::handle given) {
+  if (PyFloat_CheckExact(given.ptr())) return PyFloat_AS_DOUBLE(given.ptr());
   py::object number;
-  if (!is_bool(object) && is_number(object) && !is_complex(object)) {
+  const py::object object = element_of(given);
+  if (!is_bool(object) && is_number(object) && !is_unreal(object)) {
     number = py::reinterpret_steal<py::object>(PyNumber_Float(object.ptr()));
     if (!number && PyErr_ExceptionMatches(PyExc_OverflowError)) {
       PyErr_Clear();
@@ -95,7 +96,7 @@ double real_number(const char* op, const char* field, py::handle object) {
     if (!number && !PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
     PyErr_Clear();
   }
-  check_type(bool(number), op, ": ", field, " is ", text_of(object), " (", type_name(object),
+  check_type(bool(number), op, ": ", field, " is ", text_of(given), " (", type_name(given),
              "); it must be a real number");
   return PyFloat_AsDouble(number.ptr());
 }
@@ -306,8 +307,10 @@ double nearest_double(const py::object& number) {
   const py::tuple ratio = number.attr("as_integer_ratio")();
   const py::object quotient =
       or_nothing(PyNumber_TrueDivide(py::object(ratio[0]).ptr(), py::object(ratio[1]).ptr()));
-  if (quotient) return PyFloat_AsDouble(quotient.ptr());
-  return py::object(ratio[0]) < py::int_(0) ? -HUGE_VAL : HUGE_VAL;
+  if (!quotient) return py::object(ratio[0]) < py::int_(0) ? -HUGE_VAL : HUGE_VAL;
+  const double nearest = PyFloat_AsDouble(quotient.ptr());
+  if (PyErr_Occurred()) throw py::error_already_set();  // of parts that are no integers
+  return nearest;
 }
 
 /// A float that is longer than a double, by its integer part: exact where the type has it, else
@@ -328,8 +331,8 @@ PadValue truncated_value(const char* op, py::handle value, double nearest, Dtype
 
 }  // namespace
 
-PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
-  const py::object integer = index_of(value);
+PadValue constant_value(const char* op, py::handle given, Dtype dtype) {
+  const py::object value = element_of(given), integer = index_of(value);
   if (integer && !is_float(dtype)) return integer_value(op, integer, dtype);
   if (const auto exact = exact_double(integer)) return pad_value(op, dtype, *exact);
   if (!integer) {
@@ -339,7 +342,7 @@ PadValue constant_value(const char* op, py::handle value, Dtype dtype) {
     if (is_exact) return pad_value(op, dtype, number);
     if (!is_float(dtype)) return truncated_value(op, value, number, dtype);
   }
-  const py::object number = integer ? integer : py::reinterpret_borrow<py::object>(value);
+  const py::object number = integer ? integer : value;
   const double nearest = nearest_double(number);
   return pad_value(op, dtype, dtype == Dtype::float64 ? nearest : rounded_to_odd(number, nearest));
 }

@@ -1,6 +1,8 @@
 // Questions to Python objects that arguments are read by.
 #include "bindings/objects.h"
 
+#include <pybind11/numpy.h>
+
 #include "bindings/imported.h"
 
 namespace cudml::bindings {
@@ -17,8 +19,15 @@ bool is_ascii(py::handle text, const char* ascii) {
   return PyUnicode_CompareWithASCIIString(text.ptr(), ascii) == 0;
 }
 
-bool is_complex(py::handle object) {
-  return py::isinstance(object, made_once([] { return from_numpy("complexfloating"); }));
+py::object element_of(py::handle object) {
+  const bool is_element =
+      py::isinstance<py::array>(object) && py::reinterpret_borrow<py::array>(object).ndim() == 0;
+  return is_element ? py::object(object[py::tuple()]) : py::reinterpret_borrow<py::object>(object);
+}
+
+bool is_unreal(py::handle object) {
+  return py::isinstance(object, made_once([] { return from_numpy("complexfloating"); })) ||
+         py::isinstance(object, made_once([] { return from_numpy("timedelta64"); }));
 }
 
 bool is_text(py::handle object) {

@@ -26,8 +26,12 @@ bool is_bool(py::handle object);
 /// Whether a str is exactly this ASCII text.
 bool is_ascii(py::handle text, const char* ascii);
 
-/// NumPy's complex scalars, which would drop their imaginary part when asked for a float.
-bool is_complex(py::handle object);
+/// The element of a NumPy array without dimensions, which tells its kind; any other object itself.
+py::object element_of(py::handle object);
+
+/// NumPy's scalars that would drop a part of themselves when asked for a float: complex ones the
+/// imaginary part, durations the unit.
+bool is_unreal(py::handle object);
 
 /// Sequences of characters and raw bytes, which nobody means as numbers.
 bool is_text(py::handle object);

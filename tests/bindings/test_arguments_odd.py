@@ -42,6 +42,40 @@ def test_buffers_are_no_numbers(digits: Any) -> None:
         cudml.Operator(desc_of("MeanVarianceNormalization2", Epsilon=digits))
 
 
+@pytest.mark.decision("D-PAD-5")
+@pytest.mark.parametrize(
+    "value",
+    [np.array(True), np.array("2"), np.array(2j), np.array(b"2", object), np.timedelta64(2)],
+    ids=repr,
+)
+def test_arrays_without_dimensions_are_what_their_element_is(value: Any) -> None:
+    for x in (X, X.astype("int32")):
+        with refused(TypeError, "PaddingValue is ", "it must be a real number"):
+            cudml.padding(x, 1, 1, value=value)
+    with refused(TypeError, "Epsilon is ", "it must be a real number"):
+        normalize(epsilon=value)
+
+
+def test_elements_of_arrays_without_dimensions() -> None:
+    whole = cudml.padding(X.astype("int64"), 1, 1, value=np.array(2**53 + 1))
+    assert whole[0, 0, 0, 0] == 2**53 + 1
+    for two in (np.array(2.0), np.array(2), np.array(2, object), np.array(2, np.longdouble)):
+        assert cudml.padding(X, 1, 1, value=two)[0, 0, 0, 0] == 2
+        assert normalize(epsilon=two).tobytes() == normalize(epsilon=2.0).tobytes()
+
+
+def test_ratios_that_are_none() -> None:
+    class Half:
+        def __float__(self) -> float:
+            return 0.5
+
+        def as_integer_ratio(self) -> Any:
+            return 1j, 2
+
+    with refused(TypeError, "real number"):
+        cudml.padding(X, 1, 1, value=Half())
+
+
 RAW = memoryview(bytes([1, 2]))
 MEMORY: dict[str, tuple[str, Callable[[], Any]]] = {
     "window_size": ("WindowSize", lambda: cudml.max_pooling(X, RAW)),
