@@ -76,6 +76,12 @@ def test_ratios_that_are_none() -> None:
         cudml.padding(X, 1, 1, value=Half())
 
 
+@pytest.mark.parametrize("entry", [np.array(1.5), np.array([1]), np.array(True)], ids=repr)
+def test_entries_of_descriptors_that_are_arrays(entry: Any) -> None:
+    with refused(TypeError, "MAX_POOLING2: Strides[1] is ", "it must be an int"):
+        cudml.Operator(desc_of("MaxPooling2", Strides=[1, entry]))
+
+
 RAW = memoryview(bytes([1, 2]))
 MEMORY: dict[str, tuple[str, Callable[[], Any]]] = {
     "window_size": ("WindowSize", lambda: cudml.max_pooling(X, RAW)),

@@ -142,7 +142,10 @@ def enumerator(kind: type[_Enumeration], value: object, where: str, prefix: str 
 def _plain(item: object) -> object:
     if isinstance(item, bool) or not isinstance(item, SupportsIndex):
         return item
-    return operator.index(item)
+    try:
+        return operator.index(item)
+    except TypeError:  # arrays have the method whatever is in them
+        return item
 
 
 def frozen(values: object) -> Any:
