@@ -62,7 +62,8 @@ void Remembered::add(py::handle object) {
       if (PyObject* const entry = PySequence_Fast_ITEMS(object.ptr())[i];
           numpy.PyArray_Check_(entry))
         add(entry);
-  } else if (numpy.PyArray_Check_(object.ptr()) && count_ < kMost) {
+  } else if (numpy.PyArray_Check_(object.ptr()) && py::detail::array_proxy(object.ptr())->nd > 0 &&
+             count_ < kMost) {
     memories_[count_++] = NumpyMemory(py::reinterpret_borrow<py::array>(object));
   }
 }

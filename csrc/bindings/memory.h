@@ -41,7 +41,8 @@ class NumpyMemory {
 /// arguments ran: a view does not tell that the array which owns its memory let go of it.
 class Remembered {
  public:
-  /// Remembers an array, or those in a tuple or list; nothing of any other object.
+  /// Remembers an array, or those in a tuple or list; nothing of any other object. Arrays without
+  /// dimensions are numbers, of which there may be many.
   void add(py::handle object);
 
   /// Whether the memory of an array is where it was, if the array is remembered.

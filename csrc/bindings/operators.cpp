@@ -282,8 +282,9 @@ struct Operator {
     return result_of([&] {
       check_count(size_t(given));
       Call call(name, arguments[count]);
-      for (size_t i = 1; i < count; ++i)
-        call.remembered.add(arguments[i]);  // the first is read first
+      // The first is read first, unless it is several arrays.
+      const bool is_one = !PyTuple_Check(arguments[0]) && !PyList_Check(arguments[0]);
+      for (size_t i = is_one; i < count; ++i) call.remembered.add(arguments[i]);
       return run(call, arguments);
     });
   }

@@ -85,6 +85,48 @@ def test_every_argument_is_looked_at_last(label: str, way: str) -> None:
             cudml.mean_variance_normalization(x, **{label: a}, axes=(move, 3))
 
 
+@every_way
+def test_arrays_beside_many_numbers(way: str) -> None:
+    base, x = np.zeros(512, "float32"), np.ones((1, 1, 8, 8, 8), "float32")
+    each = lambda n: (np.array(n),) * 3  # noqa: E731
+    with refused(ValueError, "max_pooling: OutputTensor", CHANGED):
+        cudml.max_pooling(
+            x,
+            (Number(lambda: WAYS[way](base), 1), *each(1)[1:]),
+            each(1),
+            each(0),
+            each(0),
+            each(1),
+            output_sizes=each(8),
+            axes=tuple(np.array(n) for n in (2, 3, 4)),
+            out=base.reshape(x.shape),
+        )
+
+
+class Moving:
+    """An array of no known library that does something when it is asked."""
+
+    def __init__(self, a: np.ndarray, act: Callable[[], Any]) -> None:
+        self.a, self.act = a, act
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        self.act()
+        return self.a.__dlpack__(**keywords)
+
+
+@every_way
+def test_arrays_beside_one_of_the_same_argument(way: str) -> None:
+    base, n = np.ones(8), np.ones(4)
+    a = (Moving(n, lambda: WAYS[way](base)), base[:4], base[4:])
+    out = tuple(np.full(4, -1.0) for _ in range(3))
+    with refused(ValueError, "merge_statistics: a.Mean (a[1])", CHANGED):
+        cudml.merge_statistics(a, (n, n, n), out=out)
+    assert all((o == -1).all() for o in out)
+
+
 def torch_ways() -> dict[str, Callable[[Any], Any]]:
     return {
         "set_": lambda t: t.set_(),
