@@ -196,13 +196,11 @@ bool is_numpy(const PyTypeObject* type) {
   return type == reinterpret_cast<PyTypeObject*>(py::detail::npy_api::get().PyArray_Type_);
 }
 
-/// What may run Python code before the addresses of another library's arrays are taken: whether all
-/// are read as they lie, and that its outputs are to be written.
+/// Whether all arrays of another library are read as they lie.
 bool are_ready(std::span<PyObject* const> inputs, std::span<PyObject* const> outputs) {
   for (const auto& arrays : {inputs, outputs})
     for (PyObject* const array : arrays)
       if (!is_read_as_it_lies(array)) return false;
-  for (PyObject* const array : outputs) tell_written(array);
   return true;
 }
 
@@ -230,12 +228,19 @@ bool CompiledOperator::is_plain(const CallArguments& arguments, Operands& operan
   for (const auto& arrays : {arguments.inputs, outs})
     for (PyObject* const array : arrays)
       if (Py_TYPE(array) != type) return false;
+  const auto are_there = [&] {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (!(inputs[i] = inputs_[i].address_in(arguments.inputs[i], place_))) return false;
+    for (size_t o = 0; o < outputs_.size(); ++o)
+      if (!(outputs[o] = outputs_[o].address_in(outs[o], place_))) return false;
+    return compiled_->are_apart(inputs, outputs);
+  };
   if (!is_numpy(type) && !are_ready(arguments.inputs, outs)) return false;
-  for (size_t i = 0; i < inputs_.size(); ++i)
-    if (!(inputs[i] = inputs_[i].address_in(arguments.inputs[i], place_))) return false;
-  for (size_t o = 0; o < outputs_.size(); ++o)
-    if (!(outputs[o] = outputs_[o].address_in(outs[o], place_))) return false;
-  if (!compiled_->are_apart(inputs, outputs)) return false;
+  if (!are_there()) return false;
+  if (!is_numpy(type)) {  // outputs are told of a call that is accepted, which may run Python code
+    for (PyObject* const array : outs) tell_written(array);
+    if (!are_there()) return false;
+  }
   operands = compiled_->operands_of(inputs, outputs);
   if (!place_.is_cuda()) return true;
   const std::optional<void*> current = stream_by_table(arguments.inputs[0], place_.device);

@@ -73,6 +73,17 @@ def test_compiled_operators_tell_of_every_output(name: str, way: str) -> None:
     assert [t._version for t in (*inputs, *outputs)] == after
 
 
+def test_compiled_operators_tell_of_accepted_calls_alone() -> None:
+    run, inputs, outputs = described("MaxPooling")
+    with pytest.raises(ValueError, match="Sizes"):
+        run(inputs[0][:, :1], out=outputs[0])
+    with pytest.raises(ValueError, match="shares memory"):
+        run(inputs[0], out=inputs[0].flatten()[: outputs[0].numel()].reshape(outputs[0].shape))
+    with pytest.raises(ValueError, match="Sizes"):
+        run(inputs[0], out=outputs[0][:, :1])
+    assert [t._version for t in (*inputs, *outputs)] == [0, 0]
+
+
 def test_functions_tell_of_every_output() -> None:
     t, y, i = x(), torch.empty(POOLED), torch.empty(POOLED, dtype=torch.int64)
     for count in range(1, 3):
