@@ -25,13 +25,11 @@ int64_t output_size(const PoolDesc& desc, const Dims& input, int i) {
   return given;
 }
 
-/// The bytes of a packed result must fit 63 bits, whatever holds the input.
+/// The bytes of a packed result must fit 63 bits, whatever holds the input, and its strides even
+/// where it is empty.
 void check_output_bytes(const PoolDesc& desc, Dtype dtype, const Dims& sizes) {
   int64_t bytes = int64_t(size_of(dtype));
-  for (int64_t size : sizes) {
-    if (size == 0) return;
-    bytes = saturating_product(bytes, size);
-  }
+  for (int64_t size : sizes) bytes = saturating_product(bytes, std::max<int64_t>(size, 1));
   check(bytes < INT64_MAX, desc.op, ": OutputTensor.Sizes is ", sizes,
         "; the tensor must have fewer than 2^63 bytes");
 }

@@ -36,10 +36,8 @@ void check_grad_sizes(const PoolGradDesc& desc, const Dims& grad) {
 
 void check_result_bytes(const PoolGradDesc& desc, Dtype dtype) {
   int64_t bytes = int64_t(size_of(dtype));
-  for (int64_t size : desc.input_sizes) {
-    if (size == 0) return;
-    bytes = saturating_product(bytes, size);
-  }
+  for (int64_t size : desc.input_sizes)
+    bytes = saturating_product(bytes, std::max<int64_t>(size, 1));
   check(bytes < INT64_MAX, desc.forward.op, ": OutputGradientTensor.Sizes is ", desc.input_sizes,
         "; the tensor must have fewer than 2^63 bytes");
 }

@@ -9,6 +9,7 @@ import pytest
 
 import cudml
 from backends import current
+from harness import refused
 from layouts import dtype_of
 
 # Operator, its arguments from arrays of these sizes, and the sizes of the result.
@@ -163,3 +164,16 @@ def test_other_empty_dimensions_are_refused() -> None:
         cudml.mean_variance_normalization(zeros(2, 0, 3), axes=(1,))
     with pytest.raises(ValueError, match="average_pooling_grad"):
         cudml.average_pooling_grad(zeros(1, 2, 1), (1, 2, 0), 1)
+
+
+@pytest.mark.decision("D-TEN-4")
+def test_empty_results_of_sizes_that_none_can_have() -> None:
+    """Their strides must be numbers, too."""
+    for name in ("max_pooling", "average_pooling", "lp_pooling"):
+        for device in (None, "sm_90"):
+            with refused(ValueError, f"{name}: OutputTensor.Sizes is {{0,1,", "2^63 bytes"):
+                cudml.explain(name, zeros(0, 1, 1, 1, 1), 1, 1, 2**31 - 2, device=device)
+        with refused(ValueError, f"{name}: OutputTensor.Sizes is {{0,1,", "2^63 bytes"):
+            getattr(cudml, name)(zeros(0, 1, 1, 1, 1), 1, 1, 2**31 - 2)
+    with refused(ValueError, "average_pooling_grad: OutputGradientTensor.Sizes is {0,1,"):
+        cudml.average_pooling_grad(zeros(0, 1, 1, 1, 1), (0, 1, *(2**31 - 1,) * 3), 1, 2**31 - 1)
