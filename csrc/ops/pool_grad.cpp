@@ -96,7 +96,13 @@ void place_winners(PoolGradPlan& plan) {
   if (!side_by_side) place(f.indices.batch[1], f.batch[1]);
   place(f.indices.batch[0], f.batch[0]);
   for (int i = f.outer_rank - 1; i >= 0; --i) place(f.outer[i].indices, f.outer[i].size);
-  plan.workspace_bytes = step * int64_t(size_of(f.index_dtype));
+  plan.workspace_bytes = saturating_product(step, int64_t(size_of(f.index_dtype)));
+}
+
+/// A gradient that repeats its elements may have more windows than memory could hold winners.
+void check_winners(const PoolGradDesc& desc, const TensorDesc& grad, const PoolGradPlan& plan) {
+  check(plan.workspace_bytes < INT64_MAX, desc.forward.op, ": InputGradientTensor.Sizes are ",
+        grad.sizes, "; the positions of their winners must have fewer than 2^63 bytes");
 }
 
 void check_result(const PoolGradDesc& desc, const TensorDesc& grad, const TensorDesc& result) {
@@ -166,7 +172,10 @@ PoolGradPlan make_plan(const PoolGradDesc& desc, const TensorDesc* x, const Tens
     else
       plan.result.batch[2 - (dims.batch_rank - i)] = dims.batch[i].result;
   }
-  if (is_max) place_winners(plan);
+  if (is_max) {
+    place_winners(plan);
+    check_winners(desc, grad, plan);
+  }
   return plan;
 }
 

@@ -145,3 +145,16 @@ def test_subnormal_numbers_survive(dtype: str, tiny: float) -> None:
     assert same_bits(cudml.lp_pooling(x, 1, 2, p=2), expected)
     grad = cudml.average_pooling_grad(expected, x.shape, 1, 2)
     assert same_bits(grad[:, :, ::2], expected) and not np.any(grad[:, :, 1::2])
+
+
+@pytest.mark.parametrize("size", [1, 2**11])
+def test_more_windows_than_memory_holds_winners(size: int) -> None:
+    """Their bytes would come to 0 or less in 64 bits: x and the gradient repeat one number."""
+    one, windows = np.float16(1), (2**20, 2**20, 2**21)
+    x, grad = (np.broadcast_to(one, (1, 1, *n)) for n in ((size,) * 3, windows))
+    pads = [n - size for n in windows]
+    with refused(ValueError, "max_pooling_grad: InputGradientTensor.Sizes are {1,1,1048576,"):
+        cudml.explain("max_pooling_grad", x, grad, 1, 1, 0, pads)
+    if size == 1:
+        with refused(ValueError, "must have fewer than 2^63 bytes"):
+            cudml.max_pooling_grad(x, grad, 1, 1, 0, pads)
