@@ -181,8 +181,11 @@ void DescriptorArena::fill(const Schema& schema, size_t index, py::handle desc, 
     case Kind::array: {
       size_t c = index;
       while (schema.fields[c].kind != Kind::count) --c;
-      const char* count_field = schema.fields[c].name;
-      return put(place, array(op, field, value, count_of(schema, count_field, desc), count_field));
+      UINT count;  // as it stands in the struct: asked again, it may be another
+      std::memcpy(&count,
+                  static_cast<char*>(place) - offset_of(schema, index) + offset_of(schema, c),
+                  sizeof count);
+      return put(place, array(op, field, value, count, schema.fields[c].name));
     }
     case Kind::uint: return put(place, UINT(whole_number(op, field, value, kAnyUint)));
     case Kind::boolean: return put(place, boolean(op, field, value));

@@ -13,6 +13,8 @@ import pytest
 import cudml
 from array_support import child_says
 from cudml import directml
+from directml_support import tensor
+from harness import refused
 
 
 class Erasing:
@@ -127,3 +129,24 @@ except KeyboardInterrupt:
 
 def test_an_interrupt_while_an_array_is_asked_is_not_swallowed() -> None:
     assert child_says(INTERRUPTED) == "raised"
+
+
+def test_a_descriptor_that_counts_otherwise_when_it_is_asked_again() -> None:
+    """Entries that a count speaks of are never read beyond those that there are."""
+
+    class Counting(directml.MaxPooling2OperatorDesc):
+        def __getattribute__(self, name: str) -> Any:
+            if name != "DimensionCount" or not counts:
+                return super().__getattribute__(name)
+            return counts.pop(0)
+
+    counts: list[int] = []
+    sizes = tensor([1, 1, 4, 4, 4])
+    window = {"WindowSize": [1, 1], "Strides": [1, 1], "Dilations": [1, 1]}
+    desc = Counting(
+        InputTensor=sizes, OutputTensor=sizes, StartPadding=[0, 0], EndPadding=[0, 0], **window
+    )
+    for first in range(3):
+        counts[:] = [2] * first + [3] + [2] * 20
+        with refused(ValueError, "MAX_POOLING2: ", "DimensionCount is "):
+            cudml.Operator(desc)
