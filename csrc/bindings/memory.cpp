@@ -55,15 +55,21 @@ bool NumpyMemory::is_unchanged() const {
          bytes_of(owner_) == owner_bytes_;
 }
 
-void Remembered::add(py::handle object) {
+py::handle exporter_of(py::handle object) {
+  PyObject* const exporter =
+      PyMemoryView_Check(object.ptr()) ? PyMemoryView_GET_BUFFER(object.ptr())->obj : nullptr;
+  return exporter ? exporter : object;
+}
+
+void Remembered::add(py::handle given) {
   const auto& numpy = py::detail::npy_api::get();
+  const py::handle object = exporter_of(given);
   if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object.ptr()) && i < 3; ++i)
       if (PyObject* const entry = PySequence_Fast_ITEMS(object.ptr())[i];
-          numpy.PyArray_Check_(entry))
+          numpy.PyArray_Check_(entry) && py::detail::array_proxy(entry)->nd > 0)
         add(entry);
-  } else if (numpy.PyArray_Check_(object.ptr()) && py::detail::array_proxy(object.ptr())->nd > 0 &&
-             count_ < kMost) {
+  } else if (numpy.PyArray_Check_(object.ptr()) && count_ < kMost) {
     memories_[count_++] = NumpyMemory(py::reinterpret_borrow<py::array>(object));
   }
 }

@@ -37,12 +37,15 @@ class NumpyMemory {
   int64_t owner_bytes_ = 0;
 };
 
+/// What a memoryview is of, which does not keep NumPy's arrays in place; any other object itself.
+py::handle exporter_of(py::handle object);
+
 /// The NumPy arrays of a call as they were when it began, before Python code of any of its
 /// arguments ran: a view does not tell that the array which owns its memory let go of it.
 class Remembered {
  public:
-  /// Remembers an array, or those in a tuple or list; nothing of any other object. Arrays without
-  /// dimensions are numbers, of which there may be many.
+  /// Remembers an array, or those in a tuple or list; nothing of any other object. Arrays in these
+  /// that have no dimensions are numbers, of which there may be many.
   void add(py::handle object);
 
   /// Whether the memory of an array is where it was, if the array is remembered.

@@ -63,7 +63,8 @@ void Workspace::take_buffer(Call& call, py::handle object, int64_t bytes) {
              ": workspace holds objects or pointers; it must be a writable contiguous array of "
              "numbers, of at least ",
              bytes, " bytes");
-  check(call.remembered.is_unchanged(object), op, kChanged);
+  const py::handle exporter = exporter_of(object);
+  check(call.remembered.is_unchanged(exporter), op, kChanged);
   if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_WRITABLE) != 0) {
     forget_exception();
     refuse(op, ": workspace is read-only or not contiguous; it must be a writable contiguous ",
@@ -79,8 +80,8 @@ void Workspace::take_buffer(Call& call, py::handle object, int64_t bytes) {
         alignment);
   data_ = buffer_.buf;
   bytes_ = given;
-  if (py::isinstance<py::array>(object))
-    memory_ = NumpyMemory(py::reinterpret_borrow<py::array>(object));
+  if (py::isinstance<py::array>(exporter))
+    memory_ = NumpyMemory(py::reinterpret_borrow<py::array>(exporter));
 }
 
 void Workspace::tell_written() const {
@@ -88,7 +89,7 @@ void Workspace::tell_written() const {
 }
 
 void Workspace::pin(Pins& pins) const {
-  if (is_buffer_held_) pins.add(buffer_.obj);
+  if (is_buffer_held_) pins.add(exporter_of(buffer_.obj));
   if (array_.keep) pins.add(array_.keep);
 }
 

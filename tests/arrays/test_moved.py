@@ -197,6 +197,21 @@ def test_a_workspace_that_is_moved() -> None:
     assert workspace.size == 1
 
 
+@every_way
+@pytest.mark.parametrize("kind", [np.asarray, memoryview, lambda a: memoryview(memoryview(a)[8:])])
+def test_a_workspace_that_is_moved_before_it_is_read(kind: Callable[[Any], Any], way: str) -> None:
+    desc = desc_of("MaxPoolingGrad")
+    run = cudml.Operator(desc).compile("cpu")
+    sizes = [tuple(t.Sizes) for t in (desc.InputTensor, desc.InputGradientTensor)]
+    x, grad = (np.ones(s, "float32") for s in sizes)
+    workspace = np.zeros(run.workspace_bytes + 64, "uint8")
+    assert run(x, grad, workspace=kind(workspace)).tobytes() == run(x, grad).tobytes()
+    moving, out = Moving(x, lambda: WAYS[way](workspace)), np.full(sizes[0], -1, "float32")
+    with refused(ValueError, "MAX_POOLING_GRAD: workspace", CHANGED):
+        run(moving, grad, out=out, workspace=kind(workspace))
+    assert (out == -1).all()
+
+
 THREADS = """
 import sys, threading, warnings
 import numpy as np
