@@ -89,10 +89,6 @@ int device_count() {
               cudaGetErrorName(reason), "cudaGetDeviceCount");
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether an error is a kernel's, which calls that come later are told.
 bool is_fault(cudaError_t error) {
   return error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure;
@@ -192,12 +188,9 @@ class RelaxedCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the former one
 };
 
-}  // namespace
-
-namespace {
-
-/// Kernels that were loaded, each on one device; those that find no place are loaded again.
-class Loaded {
+/// Kernels that something was done with, each on one device; with those that find no place it is
+/// done again.
+class DoneKernels {
  public:
   bool has(const void* kernel, int device) const {
     const uintptr_t key = key_of(kernel, device);
@@ -226,7 +219,7 @@ class Loaded {
   std::atomic<uintptr_t> keys_[kPlaces] = {};
 };
 
-Loaded loaded;
+DoneKernels loaded, opened;
 
 }  // namespace
 
@@ -239,6 +232,17 @@ void load_now(const char* name, const void* kernel, int device) {
 
 void load_once(const char* name, const void* kernel, int device) {
   if (!loaded.has(kernel, device)) load_now(name, kernel, device);
+}
+
+void open_shared_once(const char* name, const void* kernel, int device) {
+  if (opened.has(kernel, device)) return;
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), name);
+  const int64_t most =
+      situation_of_device(device).shared_bytes - int64_t(attributes.sharedSizeBytes);
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(most)),
+             name);
+  opened.add(kernel, device);
 }
 
 namespace {

@@ -19,6 +19,10 @@ void load_now(const char* name, const void* kernel, int device);
 /// The same unless it was done before, as the first launch may be a captured one.
 void load_once(const char* name, const void* kernel, int device);
 
+/// Has launches of the kernel on the device, which is current, take as much shared memory as it
+/// has: what one launch needs would, where threads launch at once, be less than what another does.
+void open_shared_once(const char* name, const void* kernel, int device);
+
 /// Shared memory beyond 48 KiB, a kernel's own variables and the dynamic bytes together, is opted
 /// in to. No kernel's variables take more than the rest.
 constexpr int64_t kMostUnaskedDynamic = 24 << 10;
@@ -33,10 +37,7 @@ void launch(const char* name, void (*kernel)(Params...), const Geometry& geometr
   if (target.is_rehearsal) return load_now(name, address, target.device);
   const Range range(name);
   load_once(name, address, target.device);
-  if (geometry.shared_bytes > kMostUnaskedDynamic)
-    check_cuda(cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    int(geometry.shared_bytes)),
-               name);
+  if (geometry.shared_bytes > kMostUnaskedDynamic) open_shared_once(name, address, target.device);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(geometry.blocks);
   config.blockDim = dim3(geometry.threads);

@@ -39,7 +39,7 @@ struct Pool {
 std::mutex lock;
 std::map<char*, Allocation> allocations;
 std::map<uintptr_t, Placed> placed;
-std::map<const void*, int> opted_in;  // dynamic shared bytes of each kernel
+std::map<std::pair<const void*, int>, int> opted_in;  // dynamic shared bytes, by kernel and device
 std::map<cudaMemPool_t, Pool> pools;
 bool has_pools = true;
 thread_local cudaError_t last_error = cudaSuccess;
@@ -165,7 +165,7 @@ cudaError_t set_last_error(cudaError_t error) { return last_error = error; }
 
 SharedLimits shared_limits(const void* kernel) {
   const std::lock_guard<std::mutex> guard(lock);
-  const auto found = opted_in.find(kernel);
+  const auto found = opted_in.find({kernel, current_device()});
   if (found == opted_in.end()) return {};
   return {size_t(found->second), kMostShared};
 }
@@ -326,7 +326,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value < 0 || size_t(value) > kMostShared) return set_last_error(cudaErrorInvalidValue);
   const std::lock_guard<std::mutex> guard(lock);
-  opted_in[kernel] = value;
+  opted_in[{kernel, current_device()}] = value;
   return cudaSuccess;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {

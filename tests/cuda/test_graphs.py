@@ -6,6 +6,7 @@ and fails what CUDA fails then; on a GPU by PyTorch's graphs.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,9 +18,11 @@ import backends
 import cudml
 from array_support import LABELS, Problem, make
 from cudml import _backend, _operators
+from device_array import InterfaceArray
 from directml_support import desc_of
 from exporters import Interface
 from harness import data, refused
+from kernel_case import environment
 from streams_support import CALLS, Lent, Run, logged, stream, with_workspace
 
 every_call = pytest.mark.parametrize("name", CALLS)
@@ -138,6 +141,22 @@ def test_several_calls_in_one_graph(core: Any) -> None:
             core.simt_launch_graph(graph, on)
             assert out.home().tobytes() == want
     del norm
+
+
+def test_shorter_rows_between_capture_and_replay(core: Any) -> None:
+    """Shared memory that a kernel may take is not what its latest launch has taken."""
+    long, short = (InterfaceArray.copy_of(data((1, n), "float32", 7)) for n in (30_000, 15_000))
+    y = InterfaceArray.empty(long.shape, np.dtype("f4"))
+    with stream() as on, environment(CUDML_KERNEL="mvn_shared"):
+        normalize = functools.partial(_operators.mean_variance_normalization, axes=1, stream=on)
+        normalize(long, out=y)
+        want = y.home().tobytes()
+        graph = capture(core, on, lambda: normalize(long, out=y))
+        normalize(short)
+        y.memory.bytes()[:] = 0xFF
+        core.simt_launch_graph(graph, on)
+        core.simt_destroy_graph(graph)
+    assert y.home().tobytes() == want
 
 
 @pytest.mark.bug("RUN-04")
