@@ -202,10 +202,12 @@ __device__ __forceinline__ void walk_windows(const GradStrips& s, uint32_t first
   const int32_t pair = p.lane - kIsEven, window = pair + w.start / 2;
   const bool has_both = is_unit && (kIsEven ? lane > 0 && pair >= 0 : lane < kStripLanes);
   const int32_t row = h.start / 2 + p.strip - 1, r = 2 * row - h.start;
-  const WindowColumn<T> own(s, window, is_unit, x + p.x + r * s.x.space[1]);
-  T* const to = result + p.result + 2 * pair + r * s.result.space[1];
+  // Rows before the plane may be further away than 32 bits hold.
+  const WindowColumn<T> own(s, window, is_unit, x + p.x + int64_t{r} * s.x.space[1]);
+  T* const to = result + p.result + 2 * pair + int64_t{r} * s.result.space[1];
   const ColumnPair<T> columns(s, to, has_both ? w.in - 2 * pair : 0);
-  walk_rows<kIsEven>(s, own, columns, grad + p.grad + window + row * s.grad.space[1], row, r);
+  walk_rows<kIsEven>(s, own, columns, grad + p.grad + window + int64_t{row} * s.grad.space[1], row,
+                     r);
 }
 
 template <class T>

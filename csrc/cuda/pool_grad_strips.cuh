@@ -116,9 +116,10 @@ __device__ __forceinline__ void walk_column(const GradStrips& s, const StripPlac
 #pragma unroll
   for (int j = 0; j < kWindows; ++j) scale[j] = column_scale(s, column + j);
   if (kStride == 2 && at % 2 == 1) scale[0] = 0;  // its window ends before this column
-  const T* from = grad + p.grad + column + (row - kBehind) * s.grad.space[1];
+  // Rows before the plane may be further away than 32 bits hold.
+  const T* from = grad + p.grad + column + int64_t{row - kBehind} * s.grad.space[1];
   int32_t r = (row - kBehind) * kStride - h.start;
-  T* to = result + p.result + p.lane + r * s.result.space[1];
+  T* to = result + p.result + p.lane + int64_t{r} * s.result.space[1];
   float above[kBehind] = {};  // sums of rows of windows, the earliest first
   const int32_t steps = min(s.steps, s.end - row);
   for (int32_t step = -kBehind; step < steps;) {

@@ -51,8 +51,9 @@ __device__ __forceinline__ void average_column(const PoolShape<int32_t>& s,
 #pragma unroll
   for (int c = 0; c < 3; ++c) real[c] = uint32_t(from_column + c) < uint32_t(s.axis[2].in);
   int32_t row = first - s.axis[1].start;
-  const T* from =
-      x + place.plane(s.x) + place.space[0] * s.x.space[0] + row * s.x.space[1] + from_column;
+  // Rows before the plane may be further away than 32 bits hold.
+  const T* from = x + place.plane(s.x) + place.space[0] * s.x.space[0] +
+                  int64_t{row} * s.x.space[1] + from_column;
   T* to = y + place.plane(s.y) + place.space[0] * s.y.space[0] + first * s.y.space[1] +
           column * s.y.space[2];
   V above[2] = {};  // sums of rows of taps, the upper one first

@@ -119,6 +119,45 @@ def test_offsets_beyond_two_to_the_31(name: str, dtype: str) -> None:
         assert any("2^31" in need for need in refusals.values()), refusals
 
 
+def rows_apart(shape: tuple[int, ...], dtype: Any) -> InterfaceArray:
+    """Zeros of one plane with rows so far apart that three of them are beyond 2^31 elements."""
+    kind, step = np.dtype(dtype), 760_000_000
+    strides = (0, 0, step * kind.itemsize, kind.itemsize)
+    return InterfaceArray(Sparse(shape[2] * step * kind.itemsize), 0, shape, strides, kind)
+
+
+TWO_APART = {"strides": 2, "start_padding": 1, "end_padding": 2}
+STRIPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pool_tile_3x3_s1": ("average_pooling", {"x": (1, 1, 2, 8), "start_padding": 3}),
+    "max_pool_grad_strips": (
+        "max_pooling_grad",
+        {"x": (1, 1, 2, 8), "grad": (1, 1, 2, 5), **TWO_APART},
+    ),
+    "average_pool_grad_strips": (
+        "average_pooling_grad",
+        {"grad": (1, 1, 2, 5), "input_sizes": (1, 1, 2, 8), **TWO_APART},
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", STRIPS)
+def test_strips_that_begin_before_far_rows(kernel: str) -> None:
+    """Padding above rows stands where 32 bits do not reach, though the rows themselves do not."""
+    op, given = STRIPS[kernel]
+    arrays = [k for k in given if k in backends.ARRAYS]
+    call = {**given, **{k: harness.data(given[k], "float16", 3) for k in arrays}, "window_size": 3}
+    want = bounds.expected(op, **call)
+    with backends.using(backends.SIMT), environment(CUDML_KERNEL=kernel):
+        sent: dict[str, Any] = dict(call)
+        for k in arrays:
+            sent[k] = rows_apart(call[k].shape, "float16")
+            sent[k].view()[...] = call[k]
+        out = rows_apart(want.values[0].shape, "float16")
+        assert harness.called(backends.SIMT, op, {**sent, "out": out}) is out
+    verdict = bounds.compare([out.view().copy()], want)
+    assert verdict.ok, verdict.message
+
+
 @pytest.mark.parametrize("kernel", ["pool_window", "pool_generic"])
 def test_more_outputs_than_threads(kernel: str) -> None:
     """Threads take several turns where the grid is cut short."""
