@@ -139,9 +139,10 @@ Geometry reduce_geometry(const PoolPlan& plan, const Situation& situation) {
   const int64_t outputs = inner_outputs(plan), slots = kPoolThreads / reduce_members(plan);
   const int64_t groups = (outputs + slots - 1) / slots;
   const int64_t pieces = std::clamp<int64_t>(most_taps(plan) / kLeastPiece, 1, kMostPieces);
-  const int64_t blocks = std::min(std::max(groups * pieces, pieces > 1 ? outputs : 0),
-                                  int64_t{situation.multiprocessors} * 256);
-  return {uint32_t(blocks), kPoolThreads, 0, pieces > 1 ? outputs * pieces * kReduceState : 0};
+  const int64_t most = std::max(int64_t{situation.multiprocessors} * 256 / pieces, int64_t{1});
+  const int64_t of_a_piece = std::min(std::max(groups, (outputs + pieces - 1) / pieces), most);
+  return {uint32_t(of_a_piece * pieces), kPoolThreads, 0,
+          pieces > 1 ? outputs * pieces * kReduceState : 0};
 }
 
 Geometry separable_geometry(const PoolPlan& plan, const Situation&) {

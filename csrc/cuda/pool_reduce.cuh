@@ -16,6 +16,10 @@ struct ReduceLayout {
   uint32_t pieces = 1;    // of each window
   ReducePhase phase = ReducePhase::whole;
 
+  /// Of a window, each in blocks of its own.
+  __device__ __forceinline__ uint32_t pieces_at_once() const {
+    return phase == ReducePhase::pieces ? pieces : 1;
+  }
   __device__ __forceinline__ uint32_t slots() const { return kPoolThreads / members; }
   __device__ __forceinline__ uint32_t slot() const {
     return lanes ? threadIdx.x % slots() : threadIdx.x / members;
@@ -178,11 +182,10 @@ struct ReduceTask {
   bool is_packed;
 
   __device__ __forceinline__ ReduceTask(const PoolShape<int32_t>& s, const OutputOrder& order,
-                                        const ReduceLayout& layout, uint32_t work, uint32_t outputs,
-                                        const T* from)
+                                        const ReduceLayout& layout, uint32_t group, uint32_t piece,
+                                        uint32_t outputs, const T* from)
       : x(from) {
-    const uint32_t pieces = layout.phase == ReducePhase::pieces ? layout.pieces : 1;
-    const uint32_t group = work / pieces, piece = work - group * pieces;
+    const uint32_t pieces = layout.pieces_at_once();
     output = group * layout.slots() + layout.slot();
     place = order.place(output < outputs ? output : 0);
     window = window_at(s, place);
@@ -336,9 +339,10 @@ __global__ void __launch_bounds__(kPoolThreads, 3)
   using Join = std::conditional_t<kWhat == Pooled::winner, JoinBest, JoinSum>;
   using State = std::conditional_t<kWhat == Pooled::winner, BestTap<Acc<T>>, double>;
   auto* const rooms = static_cast<State*>(partials);
-  const uint32_t works = layout.phase == ReducePhase::pieces ? groups * layout.pieces : groups;
-  for (uint32_t work = blockIdx.x; work < works; work += gridDim.x) {
-    const ReduceTask<T> task(s, order, layout, work, outputs, x);
+  // 32 bits do not count the pieces of all windows where these overlap: a block takes one of each.
+  const uint32_t pieces = layout.pieces_at_once(), piece = blockIdx.x % pieces;
+  for (uint32_t group = blockIdx.x / pieces; group < groups; group += gridDim.x / pieces) {
+    const ReduceTask<T> task(s, order, layout, group, piece, outputs, x);
     State state = layout.phase == ReducePhase::finish
                       ? join_pieces<kWhat, T>(rooms + uint64_t{task.output} * layout.pieces, layout,
                                               task.output < outputs, Join{})
@@ -346,7 +350,7 @@ __global__ void __launch_bounds__(kPoolThreads, 3)
     state = join_members(layout, state, Join{});
     if (layout.phase == ReducePhase::pieces) {
       if (task.member == 0 && task.output < outputs)
-        rooms[uint64_t{task.output} * layout.pieces + work % layout.pieces] = state;
+        rooms[uint64_t{task.output} * layout.pieces + piece] = state;
     } else {
       store_state<kWhat>(s, task, layout, state, outputs, y, indices);
     }
