@@ -120,10 +120,11 @@ struct MvnGradColumn {
     if (is_packed) return *reinterpret_cast<const Packed*>(from);
     const int last = shape.columns.rank - 1;
     const int64_t inner = last >= 0 ? shape.columns.step[last].*member : 0;
-    const int64_t outer = last > 0 ? shape.columns.step[0].*member : 0;
     const auto size = uint32_t(shape.fold.divisor);
-    return std::bit_cast<Packed>(
-        load_apart(from, {inner, outer - (int64_t(size) - 1) * inner, fold_at, size}, count));
+    // Columns of one dimension are one run, however many there are.
+    const int64_t behind = (int64_t(size) - 1) * inner;
+    const int64_t wrap = last > 0 ? shape.columns.step[0].*member - behind : inner;
+    return std::bit_cast<Packed>(load_apart(from, {inner, wrap, fold_at, size}, count));
   }
   __device__ __forceinline__ Packed load_x(const MvnGradPlace& row) const {
     return load(args.x, shape.is_x_packed, &MvnGradPlace::x, row);
