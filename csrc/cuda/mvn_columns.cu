@@ -21,8 +21,7 @@ void mvn_columns(const MvnPlan& plan, const Choice& choice, const MvnPointers& p
   const MvnColumns columns = mvn_columns_of(plan);
   const MvnColumnShape shape(plan, columns, p);
   const MvnWorkspace workspace = mvn_column_workspace(plan, columns);
-  int lanes = 1;
-  while (lanes < 32 && lanes < columns.parts * columns.fold) lanes *= 2;
+  const int64_t lanes = mvn_join_lanes(columns);
   auto* moments = at_byte<MvnColumnMoments>(target.workspace, workspace.moments);
   auto* normalizers = at_byte<Normalizer<float>>(target.workspace, workspace.normalizers);
   visit(plan.dtype, MvnTileTypes{}, [&]<class T>() {

@@ -246,7 +246,8 @@ __global__ __launch_bounds__(kMvnThreads) void mvn_column_moments_kernel(
 __global__ __launch_bounds__(kMvnThreads) void mvn_column_join_kernel(
     const MvnColumnShape shape, const MvnColumnMoments* moments, uint32_t lanes, uint32_t groups,
     bool use_variance, double epsilon, Normalizer<float>* normalizers, Moments<float>* statistics) {
-  const auto thread = uint32_t(thread_in_grid());  // of fewer than 2^26 groups, 32 lanes each
+  // Fewer than 2^31 join; the last block has some more.
+  const auto thread = uint32_t(thread_in_grid());
   const uint32_t g = thread / lanes, lane = thread % lanes;
   const uint32_t groups_abreast = shape.columns / shape.fold.divisor;
   Moments<float> joined;

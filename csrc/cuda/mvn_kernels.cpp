@@ -145,8 +145,12 @@ bool are_columns_indexable(const MvnPlan& plan, const Situation&) {
   const MvnColumns c = columns_of(plan);
   // Parts and rows are numbered in 32 bits, and so are the blocks.
   return c.axis.size < kMvnOffsetLimit / 2 && c.rows < kMvnOffsetLimit / 2 &&
-         c.outer * c.rows < kMvnOffsetLimit / 2 && plan.groups < kMvnOffsetLimit / 32 &&
+         c.outer * c.rows < kMvnOffsetLimit / 2 &&
          c.outer * ceil_div(c.axis.size, mvn_vector(plan.dtype)) < kMvnOffsetLimit / 2;
+}
+
+bool are_parts_joinable(const MvnPlan& plan, const Situation&) {
+  return plan.groups * mvn_join_lanes(mvn_columns_of(plan)) < kMvnOffsetLimit;
 }
 
 bool are_columns_short(const MvnPlan& plan, const Situation&) {
@@ -234,8 +238,8 @@ constexpr Predicate<MvnPlan> kIsIndexable = {
 constexpr Predicate<MvnPlan> kHasColumns = {
     "a group's elements, or pieces of at most 64, stand apart, whatever is kept beside them",
     has_columns};
-constexpr Predicate<MvnPlan> kAreColumnsIndexable = {
-    "rows and columns together stay below 2^30, groups below 2^26", are_columns_indexable};
+constexpr Predicate<MvnPlan> kAreColumnsIndexable = {"rows and columns together stay below 2^30",
+                                                     are_columns_indexable};
 
 constexpr Kernel<MvnPlan> kKernels[] = {
     {"mvn_rows",
@@ -267,7 +271,10 @@ constexpr Kernel<MvnPlan> kKernels[] = {
       {"groups have at most 512 elements, none of them neighbours", are_columns_short}},
      with_statistics<column_tile_geometry>},
     {"mvn_columns",
-     {kIsTileType, kHasColumns, kAreColumnsIndexable},
+     {kIsTileType,
+      kHasColumns,
+      kAreColumnsIndexable,
+      {"fewer than 2^31 threads join the groups' parts", are_parts_joinable}},
      with_statistics<columns_geometry>},
     {"mvn_split",
      {{"groups have at least 4096 elements", is_long},
@@ -317,6 +324,10 @@ MvnColumns mvn_columns_of(const MvnPlan& plan) {
   c.part_rows = std::clamp(ceil_div(c.rows, kMostColumnParts), 32 * steps, 512 * steps);
   c.parts = ceil_div(c.rows, c.part_rows);
   return c;
+}
+
+int64_t mvn_join_lanes(const MvnColumns& columns) {
+  return int64_t(std::bit_ceil(uint64_t(std::min<int64_t>(columns.parts * columns.fold, 32))));
 }
 
 MvnColumns mvn_apply_columns_of(const MvnPlan& plan) {

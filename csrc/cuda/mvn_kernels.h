@@ -88,6 +88,9 @@ MvnColumns mvn_apply_columns_of(const MvnPlan& plan);
 /// And for columns that blocks keep: one part.
 MvnColumns mvn_column_tiles_of(const MvnPlan& plan);
 
+/// Lanes that join the parts of a group's columns, a power of two.
+int64_t mvn_join_lanes(const MvnColumns& columns);
+
 /// Bytes of the statistics of one column over the rows of one part.
 inline constexpr int64_t kMvnColumnMomentsBytes = 12;
 

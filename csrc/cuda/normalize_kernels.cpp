@@ -96,7 +96,7 @@ constexpr Kernel<Plan> kKernels[] = {
     {"normalize_columns",
      {kIsTileType,
       {"what shares statistics, or pieces of it of at most 64 elements, stands apart; rows and "
-       "columns stay below 2^30, groups below 2^26",
+       "columns stay below 2^30, threads that would join parts below 2^31",
        are_columns}},
      columns_geometry},
     {"normalize_split",

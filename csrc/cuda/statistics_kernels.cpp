@@ -46,7 +46,7 @@ constexpr Kernel<StatisticsPlan> kKernels[] = {
      {kHasElements,
       kIsTileType,
       {"a group's elements, or pieces of at most 64, stand apart; rows and columns stay below "
-       "2^30, groups below 2^26",
+       "2^30, threads that join parts below 2^31",
        are_columns}},
      geometry_of<StatisticsKernel::columns>},
     {"statistics_split",

@@ -140,6 +140,7 @@ def extremes(family: str) -> Calls:
         "mvn": [
             (mvn, {"x": Described((2**31, 8), "float16"), "axes": 1}),
             (mvn, {"x": Described((4, 2**31), "float16"), "axes": 0}),
+            (mvn, {"x": Described((2**14, 2**27), "float16"), "axes": 0}),
             (mvn, {"x": Described((2**26, 4096), "float16"), "axes": 1}),
             (mvn, {"x": Described((200, 70_000), "float32"), "axes": 1}),
             (mvn, {"x": Described((4, 600_000), "float32"), "axes": 1}),

@@ -89,6 +89,25 @@ def test_grids_beyond_2_25_blocks(simulated: Any) -> None:
     assert not wrong
 
 
+def test_short_columns_of_more_than_2_26_groups(simulated: Any) -> None:
+    """They get the kernel of few groups, and so its bits."""
+    shape = (2**23 + 5, 3, 16)  # a block for each of the first dimension
+    x, y = sparse(shape, "float16"), sparse(shape, "float16")
+    starts = [0, 1, *(2**k + d for k in (20, 22, 23) for d in (-1, 0, 1)), shape[0] - 1]
+    few = data((len(starts), *shape[1:]), "float16")
+    for start, part in zip(starts, few, strict=True):
+        x.view()[start] = part
+    kernel = cudml.explain("mean_variance_normalization", x, axes=1).kernel
+    assert (
+        kernel == cudml.explain("mean_variance_normalization", few, axes=1, device="sm_90").kernel
+    )
+    _operators.mean_variance_normalization(x, axes=1, out=y)
+    want = _operators.mean_variance_normalization(simulated.to_device(few), axes=1).home()
+    wrong = [start for start, part in zip(starts, want, strict=True)
+             if y.view()[start].tobytes() != part.tobytes()]  # fmt: skip
+    assert not wrong
+
+
 PRODUCT = re.compile(
     r"\b(?:blockIdx|gridDim)\.\w\W*?\*|\*\s*(?:u?int64_t\s*[({]\s*)?(?:blockIdx|gridDim|blockDim)\."
 )
