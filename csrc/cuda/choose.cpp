@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "cuda/pad_kernels.h"
+#include "cuda/pool_grad_kernels.h"
 
 namespace cudml::cuda {
 namespace {
@@ -25,6 +26,14 @@ Kernels<UnpoolPlan> kernels_for(const UnpoolPlan&) { return unpool_kernels(); }
 Kernels<StatisticsPlan> kernels_for(const StatisticsPlan&) { return statistics_kernels(); }
 Kernels<MergePlan> kernels_for(const MergePlan&) { return merge_kernels(); }
 Kernels<NormalizePlan> kernels_for(const NormalizePlan&) { return normalize_kernels(); }
+
+/// What one launch takes of a plan.
+template <class Plan>
+const Plan& launched(const Plan& plan) {
+  return plan;
+}
+PoolPlan launched(const PoolPlan& plan) { return in_slices(plan); }
+PoolGradPlan launched(const PoolGradPlan& plan) { return in_slices(plan); }
 
 struct Architecture {
   const char* name;
@@ -51,9 +60,10 @@ std::string kernel_names() {
 
 // Where a batch or a kept dimension is empty, predicates and geometries would divide by its size.
 template <class Plan>
-Choice choose(const char* op, const Plan& plan, const Situation& situation) {
-  const Kernels<Plan> kernels = kernels_for(plan);
-  if (plan.is_empty()) return {int(kernels.size()) - 1, kernels.back().name, Geometry{}};
+Choice choose(const char* op, const Plan& whole, const Situation& situation) {
+  const Kernels<Plan> kernels = kernels_for(whole);
+  if (whole.is_empty()) return {int(kernels.size()) - 1, kernels.back().name, Geometry{}};
+  const Plan& plan = launched(whole);
   int index = choose::forced(op, kernels, plan, situation);
   if (index < 0) index = choose::first(kernels, plan, situation);
   const Kernel<Plan>& kernel = kernels[size_t(index)];
@@ -61,10 +71,11 @@ Choice choose(const char* op, const Plan& plan, const Situation& situation) {
 }
 
 template <class Plan>
-std::string reason(const Plan& plan, const Situation& situation, const Choice& choice) {
-  const Kernels<Plan> kernels = kernels_for(plan);
+std::string reason(const Plan& whole, const Situation& situation, const Choice& choice) {
+  const Kernels<Plan> kernels = kernels_for(whole);
   const std::string name = std::string(choice.name) + ": ";
-  if (plan.is_empty()) return name + "nothing to compute";
+  if (whole.is_empty()) return name + "nothing to compute";
+  const Plan& plan = launched(whole);
   return name + choose::because(kernels, choice.kernel) +
          choose::instead_of(kernels, choice.kernel, plan, situation);
 }

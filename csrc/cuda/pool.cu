@@ -48,24 +48,26 @@ void launch_pool_generic(const PoolCall& call) {
   });
 }
 
-void pool(const PoolPlan& plan, const Choice& choice, const void* x, void* y, void* indices,
+void pool(const PoolPlan& whole, const Choice& choice, const void* x, void* y, void* indices,
           const Target& target) {
-  if (plan.outputs() == 0) return;
+  if (whole.outputs() == 0) return;
+  const PoolPlan plan = in_slices(whole);
   int64_t at[kMaxRank] = {};
   for (;;) {
     PoolOuter offset;
     for (int i = 0; i < plan.outer_rank; ++i) {
       const PoolOuter& o = plan.outer[i];
-      offset.x += at[i] * o.x;
-      offset.y += at[i] * o.y;
-      offset.indices += at[i] * o.indices;
-      offset.flat += at[i] * o.flat;
+      const int64_t position = o.position(at[i]);
+      offset.x += position * o.x;
+      offset.y += position * o.y;
+      offset.indices += position * o.indices;
+      offset.flat += position * o.flat;
     }
     launch_chosen({plan, choice, moved(x, offset.x, plan.dtype), moved(y, offset.y, plan.dtype),
                    moved(plan.with_indices ? indices : nullptr, offset.indices, plan.index_dtype),
                    offset.flat, target});
     int i = plan.outer_rank - 1;
-    while (i >= 0 && ++at[i] == plan.outer[i].size) at[i--] = 0;
+    while (i >= 0 && ++at[i] == plan.outer[i].turns()) at[i--] = 0;
     if (i < 0) return;
   }
 }

@@ -42,9 +42,10 @@ void launch_rows(const PoolGradPlan& plan, const Choice& choice, const T* grad, 
 
 }  // namespace
 
-void average_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* grad,
+void average_pool_grad(const PoolGradPlan& whole, const Choice& choice, const void* grad,
                        void* result, const Target& target) {
-  if (plan.forward.outputs() == 0) return;
+  if (whole.forward.outputs() == 0) return;
+  const PoolGradPlan plan = in_slices(whole);
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     for_outer(plan, [&](const PoolGradOffsets& o) {
       const T* const from = static_cast<const T*>(grad) + o.grad;

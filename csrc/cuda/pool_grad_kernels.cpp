@@ -126,7 +126,8 @@ PoolPlan winners_plan(const PoolGradPlan& plan) {
   return f;
 }
 
-Choice winners_choice(const PoolPlan& winners, const Situation& situation) {
+Choice winners_choice(const PoolPlan& whole, const Situation& situation) {
+  const PoolPlan winners = in_slices(whole);
   const Kernels<PoolPlan> kernels = pool_kernels();
   int i = 0;
   while (choose::refusal(kernels[size_t(i)], winners, situation)) ++i;
@@ -389,6 +390,20 @@ static_assert(std::size(kAverage) == size_t(AveragePoolGradKernel::count));
 static_assert(std::size(kLp) == size_t(LpPoolGradKernel::count));
 
 }  // namespace
+
+PoolGradPlan in_slices(const PoolGradPlan& plan) {
+  PoolGradPlan cut = plan;
+  PoolPlan& f = cut.forward;
+  const auto fits = [&] {
+    return are_offsets_small(cut, {}) && (f.kind == PoolKind::average || is_input_small(cut, {}));
+  };
+  for (int d = 0; d < 2 && !fits(); ++d) {
+    if (f.batch[d] == 1 || f.outer_rank == kMaxRank) continue;
+    cut.result_outer[f.outer_rank] = cut.result.batch[d];
+    cut_batch(f, d, fits);
+  }
+  return fits() ? cut : plan;
+}
 
 Kernels<PoolGradPlan> max_pool_grad_kernels() { return kMax; }
 Kernels<PoolGradPlan> average_pool_grad_kernels() { return kAverage; }

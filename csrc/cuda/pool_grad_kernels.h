@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/choose.h"
+#include "cuda/pool_kernels.h"
 #include "cuda/row_tiles.h"
 
 namespace cudml::cuda {
@@ -94,6 +95,9 @@ struct GradRow {
   int32_t own;                       // number in its plane of the row's first element
   int32_t is_full;                   // these windows count all of their taps on those axes
 };
+
+/// The same as of forward pooling, of all tensors of the gradient.
+PoolGradPlan in_slices(const PoolGradPlan& plan);
 
 /// How winners are found: a launch of the first kernel of forward pooling that can, which no
 /// CUDML_KERNEL forces.

@@ -26,9 +26,10 @@ void launch_at(const PoolGradPlan& plan, const Choice& choice, const T* x, const
 
 }  // namespace
 
-void lp_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* x, const void* y,
+void lp_pool_grad(const PoolGradPlan& whole, const Choice& choice, const void* x, const void* y,
                   const void* grad, void* result, const Target& target) {
-  if (plan.is_empty()) return;
+  if (whole.is_empty()) return;
+  const PoolGradPlan plan = in_slices(whole);
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
     for_outer(plan, [&](const PoolGradOffsets& offset) {
       launch_at(plan, choice, static_cast<const T*>(x), y, static_cast<const T*>(grad),

@@ -75,9 +75,10 @@ void launch_at(const PoolGradPlan& plan, const Choice& choice, const T* x, const
 
 }  // namespace
 
-void max_pool_grad(const PoolGradPlan& plan, const Choice& choice, const void* x, const void* grad,
+void max_pool_grad(const PoolGradPlan& whole, const Choice& choice, const void* x, const void* grad,
                    void* result, const Target& target) {
-  if (plan.forward.outputs() == 0) return;
+  if (whole.forward.outputs() == 0) return;
+  const PoolGradPlan plan = in_slices(whole);
   if (needs_winners(MaxPoolGradKernel(choice.kernel)))
     find_winners(plan, x,
                  reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(grad) |

@@ -80,14 +80,15 @@ void for_outer(const PoolGradPlan& plan, Fn&& fn) {
   for (;;) {
     PoolGradOffsets o;
     for (int i = 0; i < f.outer_rank; ++i) {
-      o.x += at[i] * f.outer[i].x;
-      o.grad += at[i] * f.outer[i].y;
-      o.winners += at[i] * f.outer[i].indices;
-      o.result += at[i] * plan.result_outer[i];
+      const int64_t position = f.outer[i].position(at[i]);
+      o.x += position * f.outer[i].x;
+      o.grad += position * f.outer[i].y;
+      o.winners += position * f.outer[i].indices;
+      o.result += position * plan.result_outer[i];
     }
     fn(o);
     int i = f.outer_rank - 1;
-    while (i >= 0 && ++at[i] == f.outer[i].size) at[i--] = 0;
+    while (i >= 0 && ++at[i] == f.outer[i].turns()) at[i--] = 0;
     if (i < 0) return;
   }
 }

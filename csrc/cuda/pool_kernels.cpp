@@ -209,6 +209,14 @@ int64_t inner_outputs(const PoolPlan& plan) {
   return n;
 }
 
+PoolPlan in_slices(const PoolPlan& plan) {
+  PoolPlan cut = plan;
+  const auto fits = [&] { return offsets_are_small(cut, {}); };
+  for (int d = 0; d < 2 && !fits(); ++d)
+    if (cut.batch[d] > 1 && cut.outer_rank < kMaxRank) cut_batch(cut, d, fits);
+  return fits() ? cut : plan;
+}
+
 bool planes_are_closest(const PoolPlan& plan) {
   return plan.batch[1] > 1 && plan.x.batch[1] < plan.x.space[2];
 }

@@ -64,6 +64,19 @@ int64_t most_taps(const PoolPlan& plan);
 /// Outputs of one launch: all but the outer batch dimensions.
 int64_t inner_outputs(const PoolPlan& plan);
 
+/// The plan with batch dimensions cut to slices, one launch each, where that makes all offsets of a
+/// launch fit 32 bits: a large batch gets the kernels of a small one, and their bits (D-TEN-9).
+PoolPlan in_slices(const PoolPlan& plan);
+
+/// Cuts a batch dimension, and no further than until fits().
+template <class Fits>
+void cut_batch(PoolPlan& plan, int d, const Fits& fits) {
+  PoolOuter& o = plan.outer[plan.outer_rank++];
+  o = {plan.batch[d], plan.x.batch[d], plan.y.batch[d], plan.indices.batch[d], plan.flat.batch[d]};
+  while (plan.batch[d] > 1 && !fits()) plan.batch[d] = (plan.batch[d] + 1) / 2;
+  o.step = plan.batch[d];
+}
+
 /// Neighbouring planes are closer together in memory than neighbouring columns.
 bool planes_are_closest(const PoolPlan& plan);
 

@@ -66,7 +66,7 @@ void check_output(const PoolDesc& desc, const TensorDesc& x, const Dims& sizes,
 
 int64_t outer_count(const PoolPlan& plan) {
   int64_t n = plan.batch[0] * plan.batch[1];
-  for (int i = 0; i < plan.outer_rank; ++i) n *= plan.outer[i].size;
+  for (int i = 0; i < plan.outer_rank; ++i) n *= plan.outer[i].turns();
   return n;
 }
 

@@ -1,6 +1,7 @@
 // Pooling: what a caller asks for (PoolDesc), what a kernel reads (PoolPlan), the rules between.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "core/hd.h"
@@ -41,9 +42,14 @@ struct PoolStridesOf {
 };
 using PoolStrides = PoolStridesOf<int64_t>;
 
-/// Batch dimensions beyond two, looped over outside the kernel.
+/// Batch dimensions beyond two, looped over outside the kernel: a position at a time, or several of
+/// a dimension that is cut, of which the last turn takes some again.
 struct PoolOuter {
   int64_t size = 1, x = 0, y = 0, indices = 0, flat = 0;
+  int64_t step = 1;  // positions of a turn
+
+  int64_t turns() const { return (size + step - 1) / step; }
+  int64_t position(int64_t turn) const { return std::min(turn * step, size - step); }
 };
 
 /// What a kernel reads. Spatial axes are right-aligned in {D,H,W}: in x's own order where winners

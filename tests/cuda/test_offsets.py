@@ -158,6 +158,44 @@ def test_strips_that_begin_before_far_rows(kernel: str) -> None:
     assert verdict.ok, verdict.message
 
 
+def planes_apart(shape: tuple[int, ...], dtype: Any) -> InterfaceArray:
+    """Zeros of packed images, of which four are beyond 2^31 elements."""
+    kind, step = np.dtype(dtype), 700_000_000
+    inner = [int(np.prod(shape[a + 1 :])) for a in range(1, len(shape))]
+    strides = tuple(s * kind.itemsize for s in (step, *inner))
+    return InterfaceArray(Sparse(shape[0] * step * kind.itemsize), 0, shape, strides, kind)
+
+
+IMAGES, OUTPUTS = (5, 2, 6, 7), (5, 2, 4, 5)  # five images are taken as three and three
+BATCHES: dict[str, dict[str, Any]] = {
+    "max_pooling": {"x": IMAGES},
+    "average_pooling": {"x": IMAGES},
+    "lp_pooling": {"x": IMAGES},
+    "max_pooling_grad": {"x": IMAGES, "grad": OUTPUTS},
+    "average_pooling_grad": {"grad": OUTPUTS, "input_sizes": IMAGES},
+    "lp_pooling_grad": {"x": IMAGES, "y": OUTPUTS, "grad": OUTPUTS, "p": 3},
+}
+
+
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("op", BATCHES)
+def test_batches_beyond_two_to_the_31(op: str) -> None:
+    """Slices of them get the kernel that the batch gets where it is small, and its bits."""
+    given = BATCHES[op]
+    arrays = [k for k in given if k in backends.ARRAYS]
+    call = {**given, **{k: harness.data(given[k], "float32", 3) for k in arrays}, "window_size": 3}
+    with backends.using(backends.SIMT):
+        near = {**call, **{k: backends.SIMT.to(call[k]) for k in arrays}}
+        want = harness.called(backends.SIMT, op, near)
+        far = {**call, **{k: planes_apart(call[k].shape, "float32") for k in arrays}}
+        for k in arrays:
+            far[k].view()[...] = call[k]
+        far["out"] = planes_apart(want.shape, "float32")
+        assert harness.explained(op, far).kernel == harness.explained(op, near).kernel
+        assert harness.called(backends.SIMT, op, far) is far["out"]
+    assert far["out"].view().tobytes() == backends.SIMT.back(want).tobytes()
+
+
 @pytest.mark.parametrize("kernel", ["pool_window", "pool_generic"])
 def test_more_outputs_than_threads(kernel: str) -> None:
     """Threads take several turns where the grid is cut short."""
