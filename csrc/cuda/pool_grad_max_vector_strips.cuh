@@ -126,9 +126,10 @@ __device__ __forceinline__ void walk_winners(const GradStrips& s, const StripPla
   const GradAxis& h = s.axis[1];
   const VectorPlace<kLeft, T> place(s, p.lane);
   int32_t row = h.start / 2 + p.strip - 1, r = 2 * row - h.start;
-  const T* taps_at = x + p.x + p.lane * kN + r * s.x.space[1];
-  const T* from = grad + p.grad + p.lane * Over::kOwn + row * s.grad.space[1];
-  T* to = result + p.result + p.lane * kN + r * s.result.space[1];
+  // Rows before the plane may be further away than 32 bits hold.
+  const T* taps_at = x + p.x + p.lane * kN + int64_t{r} * s.x.space[1];
+  const T* from = grad + p.grad + p.lane * Over::kOwn + int64_t{row} * s.grad.space[1];
+  T* to = result + p.result + p.lane * kN + int64_t{r} * s.result.space[1];
   WindowsOfVector<kLeft, T> above, here;
   above.clear();
   RowWinner rows[3][kCount];

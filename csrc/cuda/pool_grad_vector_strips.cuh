@@ -78,9 +78,10 @@ __device__ __forceinline__ void walk_vector(const GradStrips& s, const StripPlac
 #pragma unroll
   for (int i = 0; i < kCount; ++i) scale[i] = column_scale(s, own - kLeft + i);
   const bool has_left = scale[0] > 0, has_right = scale[kCount - 1] > 0;
-  const T* from = grad + p.grad + own + (row - kBehind) * s.grad.space[1];
+  // Rows before the plane may be further away than 32 bits hold.
+  const T* from = grad + p.grad + own + int64_t{row - kBehind} * s.grad.space[1];
   int32_t r = (row - kBehind) * kStride - h.start;
-  T* to = result + p.result + p.lane * kN + r * s.result.space[1];
+  T* to = result + p.result + p.lane * kN + int64_t{r} * s.result.space[1];
   float above[kBehind][kN] = {};
   const int32_t steps = min(s.steps, s.end - row);
   for (int32_t step = -kBehind; step < steps;) {

@@ -20,8 +20,9 @@ __device__ __forceinline__ void average_vector(const PoolShape<int32_t>& s,
 #pragma unroll
   for (int j = 0; j < kN; ++j) columns[j] = float(counted_of_three(s, 2, column + j));
   int32_t row = first - s.axis[1].start;
+  // Rows before the plane may be further away than 32 bits hold.
   const T* from =
-      x + place.plane(s.x) + place.space[0] * s.x.space[0] + row * s.x.space[1] + column;
+      x + place.plane(s.x) + place.space[0] * s.x.space[0] + int64_t{row} * s.x.space[1] + column;
   T* to = y + place.plane(s.y) + place.space[0] * s.y.space[0] + first * s.y.space[1] + column;
   float above[2][kN] = {};  // sums of rows of taps, the upper one first
   const int32_t end = min(first + rows, s.axis[1].out);
