@@ -208,6 +208,7 @@ def by_function(name: str) -> str:
     (Branching(False), "training and evaluation differ"),
     (nn.Sequential(nn.LayerNorm(4), nn.GELU("tanh")), "GELU(approximate='tanh') has no"),
     (nn.Sequential(nn.LayerNorm(4), nn.PReLU()), "PReLU has no counterpart"),
+    (nn.Sequential(nn.LayerNorm(4), nn.Threshold(0.1, 2)), "Threshold(threshold=0.1, value=2) has"),
 ])  # fmt: skip
 def test_what_is_not_fused(net: Any, note: str) -> None:
     x = torch.randn(3, 4, dtype=torch.float64)
@@ -278,8 +279,8 @@ def patched() -> nn.Module:
     (nn.FractionalMaxPool2d(2, output_size=3), "no operator"),
     (nn.LocalResponseNorm(2), "no operator"), (nn.SyncBatchNorm(3), "no operator"),
     (nn.LPPool2d(1.5, 2), "norm_type is 1.5"), (nn.LPPool1d(float("inf"), 2), "norm_type is inf"),
-    (nn.LPPool2d(3, 2), "odd"), (nn.LPPool3d(2, 2, ceil_mode=True), "ceil_mode"),
-    (nn.LazyBatchNorm2d(), "made by its first call"),
+    (nn.LPPool2d(3, 2), "odd"), (nn.LPPool1d(1, 2), "odd"),
+    (nn.LPPool3d(2, 2, ceil_mode=True), "ceil_mode"), (nn.LazyBatchNorm2d(), "its first call"),
     (nn.LayerNorm(3, dtype=torch.complex64), "complex64"),
 ])  # fmt: skip
 def test_what_is_left(module: Any, why: str) -> None:

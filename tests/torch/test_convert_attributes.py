@@ -48,3 +48,17 @@ def test_other_attributes_stay() -> None:
     norm.label = "first"
     report = convert(nn.Sequential(norm))
     assert report.count("taken") == 1 and report.model[0].label == "first"
+
+
+def test_modes_of_fused_activations_stay() -> None:
+    net = nn.Sequential(nn.LayerNorm(4), nn.ReLU(), nn.BatchNorm1d(4), nn.SiLU())
+    net[2].eval()
+    net[3].eval()
+    report = convert(net)
+    assert report.count("fused") == 2
+    assert [m.training for m in report.model] == [True, True, False, False]
+
+
+def test_parameters_without_memory_are_taken() -> None:
+    report = convert(nn.Sequential(nn.BatchNorm2d(3, device="meta"), nn.ReLU()))
+    assert [r.action for r in report.rows] == ["fused"] and report.model[0].weight.is_meta

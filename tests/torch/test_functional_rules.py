@@ -46,6 +46,8 @@ def test_a_window_of_padding_alone() -> None:
     assert indices.tolist() == [[[-1, 0, -1, -1]]]
     y, indices = ours.max_pool1d(x, 2, 1, 1, 2, return_indices=True)
     assert y.tolist() == [[[-np.inf]]] and indices.tolist() == [[[-1]]]
+    _, indices = ours.max_pool1d(x, 1, 1, ((0, 2),), return_indices=True)
+    assert indices.tolist() == [[[0, -1, -1]]]
     assert ours.avg_pool1d(x, 1, 1, ((1, 2),)).tolist() == [[[0, 4, 0, 0]]]
     assert ours.lp_pool1d(x, 2, 1, 1, padding=1).tolist() == [[[0, 4, 0]]]
 
@@ -72,6 +74,22 @@ def test_the_ceiling_gives_a_window_longer_than_the_input_a_place(
     for y in (got, want):
         y.backward(values(*y.shape))
     assert_close(like[0].grad, like[1].grad)
+
+
+def test_the_ceiling_of_a_dilated_window_longer_than_the_padded_input() -> None:
+    """Of its taps those inside the padding count; the next place would begin in the end padding."""
+    x = values(2, 3, 4, 5)
+    call = {"stride": (3, 4), "padding": (1, 2), "dilation": (2, 3), "ceil_mode": True}
+    got = ours.max_pool2d(x, (4, 4), **call)
+    assert got.shape == (2, 3, 1, 1) and torch.equal(got, F.max_pool2d(x, (4, 4), **call))
+
+
+def test_lists_of_one_entry_and_of_none() -> None:
+    """One stands for all dimensions, and none of a stride for the window, as in torch."""
+    x = values(2, 3, 7, 8)
+    call = ([3], [], [1], [2])
+    assert torch.equal(ours.max_pool2d(x, *call), F.max_pool2d(x, *call))
+    assert_close(ours.avg_pool2d(x, [3], [2], [1]), F.avg_pool2d(x, [3], [2], [1]))
 
 
 def test_indices_count_in_their_plane() -> None:
@@ -113,6 +131,9 @@ def test_norms_of_windows_that_reach_beyond() -> None:
     x = torch.tensor([[[3.0, -4.0, -2.0]]])
     assert ours.lp_pool1d(x, 2, 2, 2, True).tolist() == [[[5, 2]]]
     assert ours.lp_pool1d(x, 1, 2, 2, True).tolist() == [[[7, 2]]]
+    y = ours.lp_pool2d(x.reshape(1, 1, 1, 3), 2, (1, 2), None, True)
+    z = ours.lp_pool3d(x.reshape(1, 1, 3, 1, 1), 2, (2, 1, 1), None, True)
+    assert y.flatten().tolist() == z.flatten().tolist() == [5, 2]
 
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap", "symmetric": "symmetric"}
@@ -139,6 +160,14 @@ def test_pads_that_crop_and_fold() -> None:
     assert torch.equal(got, torch.from_numpy(want))
     assert torch.equal(ours.pad(x, (-2, -1, -1, 0)), x[1:, 2:3])
     assert torch.equal(ours.pad(x, ()), x)
+    assert ours.pad(x, (-1, -3, 1, 0)).shape == F.pad(x, (-1, -3, 1, 0)).shape == (4, 0)
+
+
+def test_values_of_pads() -> None:
+    """A zero keeps its sign, and may be named in other modes."""
+    x = torch.arange(6.0).reshape(2, 3)
+    assert ours.pad(x, (1, 0), value=-0.0).signbit().tolist() == [[True] + [False] * 3] * 2
+    assert torch.equal(ours.pad(x, (2, 0), "reflect", 0), F.pad(x, (2, 0), "reflect"))
 
 
 def test_a_bias_alone() -> None:
@@ -157,6 +186,18 @@ def test_the_epsilon_of_rms_norm(dtype: torch.dtype) -> None:
     want = x.double() / (x.double().square().mean(1, keepdim=True) + eps).sqrt()
     room = {torch.float16: 2e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-5)
     torch.testing.assert_close(got.double(), want, rtol=room, atol=0)
+
+
+def test_an_epsilon_of_zero_is_one() -> None:
+    x = torch.tensor([[3e-5, 4e-5]], dtype=torch.float64)
+    want = x / x.square().mean(1, keepdim=True).sqrt()
+    assert_close(ours.rms_norm(x, (2,), eps=0.0), want)
+
+
+def test_groups_of_one_element() -> None:
+    """As torch has it, of a batch they are normalized, to the bias; of one sample they are not."""
+    x, bias = values(2, 3), values(3)
+    assert_close(ours.group_norm(x, 3, None, bias), F.group_norm(x, 3, None, bias))
 
 
 def test_groups_are_views_of_input(monkeypatch: Any) -> None:
@@ -194,6 +235,52 @@ def test_running_statistics(name: str, momentum: float, shape: tuple[int, ...]) 
         assert_close(value, stored[key])
 
 
+@pytest.mark.parametrize("name", ["batch_norm", "instance_norm"])
+def test_running_statistics_one_by_one(name: str) -> None:
+    """What is given moves, as it does beside the other one."""
+    more = {"training": True} if name == "batch_norm" else {}
+    x, normalized = values(3, 4, 5) * 3 + 1, getattr(ours, name)
+    mean, variance = values(4), values(4).abs()
+    both, alone = [mean.clone(), variance.clone()], [mean.clone(), variance.clone()]
+    want = normalized(x, *both, **more)
+    assert torch.equal(normalized(x, alone[0], None, **more), want)
+    assert torch.equal(normalized(x, None, alone[1], **more), want)
+    for got, kept, before in zip(alone, both, (mean, variance), strict=True):
+        assert torch.equal(got, kept) and not torch.equal(got, before)
+
+
+def test_running_statistics_of_no_elements() -> None:
+    mean, variance = values(3), values(3).abs()
+    kept = [mean.clone(), variance.clone()]
+    y = ours.batch_norm(torch.zeros(0, 3, 4).double(), *kept, training=True)
+    assert y.shape == (0, 3, 4)
+    assert torch.equal(kept[0], mean) and torch.equal(kept[1], variance)
+
+
+@pytest.mark.parametrize("places", [(1, 1, 0), (None, 1, 0), (0, 0, 1)])
+def test_running_statistics_of_each_part(places: tuple[Any, ...]) -> None:
+    """torch.vmap moves those of a part by its own elements, or by those that all parts share."""
+    x, *stored = (
+        values(*size) if place is None
+        else torch.stack([values(*size) * (i + 1) + i for i in range(4)], place)
+        for size, place in zip(((2, 3, 5), (3,), (3,)), places, strict=True)
+    )  # fmt: skip
+    alone = [t.clone() for t in stored]
+    run = lambda v, m, s: ours.instance_norm(v, m, s, momentum=0.3)  # noqa: E731
+    got = torch.vmap(run, places)(x, *stored)
+    for i in range(4):
+        given = zip((x, *alone), places, strict=True)
+        assert_close(got[i], run(*(t if p is None else t.select(p, i) for t, p in given)))
+    assert_close(stored[0], alone[0])
+    assert_close(stored[1], alone[1])
+
+
+def test_running_statistics_that_all_parts_share_are_refused() -> None:
+    shared = torch.zeros(3).double()
+    with pytest.raises(RuntimeError, match="each needs its own, or none"):
+        torch.vmap(lambda v: ours.instance_norm(v, shared, shared))(values(4, 2, 3, 5))
+
+
 def test_running_statistics_keep_their_type() -> None:
     x = values(4, 3, 6, dtype=torch.bfloat16)
     mean, variance = torch.zeros(3), torch.ones(3)
@@ -213,6 +300,9 @@ def test_unpooling_goes_back() -> None:
     assert torch.equal(ours.max_unpool2d(y, indices.int(), (2, 2), output_size=x.shape), want)
     larger = F.max_unpool2d(y, indices, 2, 2, 0, (7, 9))
     assert torch.equal(ours.max_unpool2d(y, indices, 2, 2, 0, (7, 9)), larger)
+    y, indices = ours.max_pool2d(x, (3, 2), 2, ((1, 0), (0, 2)), return_indices=True)
+    back = ours.max_unpool2d(y, indices, (3, 2), 2, ((1, 0), (0, 2)))
+    assert back.shape == x.shape and torch.equal(back[back != 0], x[back != 0])
 
 
 def test_unpooling_out_of_range_and_twice() -> None:
@@ -231,6 +321,9 @@ def test_unpooling_out_of_range_and_twice() -> None:
         ([[[0, 1], [-1, 3]], [[0, 2], [0, 1]]],
          [[[1, 2, 0, 0], [0, 0, 0, 4]], [[5, 0, 6, 0], [7, 8, 0, 0]]],
          [[[0, 1], [0, 7]], [[8, 10], [12, 13]]]),
+        ([[[4, 1], [2, 3]], [[0, 1], [2, 3]]],
+         [[[0, 2, 0, 0], [0, 0, 3, 4]], [[5, 6, 0, 0], [0, 0, 7, 8]]],
+         [[[0, 1], [6, 7]], [[8, 9], [14, 15]]]),
     ):  # fmt: skip
         for dtype in (torch.int32, torch.int64):
             y = ours.max_unpool1d(x, torch.tensor(places, dtype=dtype), 2)

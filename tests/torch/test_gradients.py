@@ -162,9 +162,10 @@ def test_only_what_is_asked_for_is_computed(name: str, subset: Any, activation: 
         assert got is None or ts.equal(got, every[key].grad), key
 
 
-def test_a_bias_that_no_slope_reads_is_not_kept() -> None:
+@pytest.mark.parametrize("linear", [None, "identity", ("linear", {"alpha": 1, "beta": 3})])
+def test_a_bias_that_no_slope_reads_is_not_kept(linear: Any) -> None:
     x, bias = torch.rand(2, 3, requires_grad=True), torch.rand(1, 3, requires_grad=True)
-    y = ct.mean_variance_normalization(x, None, bias, axes=1, activation="identity")
+    y = ct.mean_variance_normalization(x, None, bias, axes=1, activation=linear)
     kept = ct.mean_variance_normalization(x, None, bias, axes=1, activation="relu")
     with torch.no_grad():
         bias += 1
@@ -172,6 +173,37 @@ def test_a_bias_that_no_slope_reads_is_not_kept() -> None:
     assert bias.grad.tolist() == [[2.0, 2.0, 2.0]]
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         kept.sum().backward()
+
+
+def test_indices_just_out_of_range_have_no_gradient() -> None:
+    """Nor where nobody has won the place that they would be taken for."""
+    x = torch.tensor([[[5.0, 6.0, 7.0]]], requires_grad=True)
+    for indices, want in (([4, 1, 3], [0, 20, 40]), ([1, -1, 4], [20, 0, 0])):
+        y = ct.max_unpooling(x, torch.tensor([[indices]]), (1, 1, 4))
+        (dx,) = torch.autograd.grad(y, x, torch.tensor([[[10.0, 20.0, 30.0, 40.0]]]))
+        assert dx.tolist() == [[want]]
+
+
+def test_many_elements_win_and_lose_their_places() -> None:
+    """More than 16 bits count: of two with one place, 2**16 apart, the later has the gradient."""
+    x = torch.rand(1, 1, 70_000, requires_grad=True)
+    indices = torch.arange(70_000).reshape(x.shape)
+    indices[0, 0, 2**16 + 3] = 3
+    y = ct.max_unpooling(x, indices, x.shape)
+    grad = torch.rand(x.shape)
+    (dx,) = torch.autograd.grad(y, x, grad)
+    want = grad.clone()
+    want[0, 0, 2**16 + 3], want[0, 0, 3] = grad[0, 0, 3], 0
+    assert torch.equal(dx, want)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_the_gradient_of_a_wide_bias_of_half_precision_is_wide(activation: Any) -> None:
+    """1202 is no bfloat16: the sum is rounded to the type of the bias alone."""
+    x = torch.rand(2, 601, dtype=torch.bfloat16)
+    bias = torch.full((1, 1), 9.0, requires_grad=True)
+    ct.mean_variance_normalization(x, None, bias, axes=1, activation=activation).sum().backward()
+    assert bias.grad.dtype == torch.float32 and bias.grad.tolist() == [[1202.0]]
 
 
 @pytest.mark.parametrize("given", [("mean", "variance"), ("mean",), ("variance",)])

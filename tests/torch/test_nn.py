@@ -99,6 +99,7 @@ BOTH: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = [
     ("InstanceNorm1d", (4,), {"affine": True}, (2, 4, 9)),
     ("InstanceNorm2d", (4,), {"track_running_stats": True, "affine": True}, (4, 5, 6)),
     ("InstanceNorm3d", (4,), {"eps": 0.3}, (2, 4, 3, 2, 5)),
+    ("InstanceNorm2d", (4,), {"track_running_stats": True, "momentum": None}, (3, 4, 5, 6)),
     ("BatchNorm1d", (4,), {}, (7, 4)),
     ("BatchNorm1d", (4,), {"affine": False, "momentum": 0.4}, (3, 4, 5)),
     ("BatchNorm2d", (4, 0.2), {"momentum": None}, (2, 4, 5, 6)),
@@ -146,6 +147,19 @@ def test_a_module_is_torchs(name: str, args: Any, kwargs: Any, shape: tuple[int,
     }
 
 
+@pytest.mark.parametrize("name", ["BatchNorm1d", "InstanceNorm1d"])
+def test_running_statistics_that_are_no_longer_tracked(name: str) -> None:
+    """Batches neither count nor move those of batch normalization; evaluation takes what is."""
+    found = []
+    for module in (getattr(m, name)(4, track_running_stats=True).double() for m in (ours, nn)):
+        module(values(3, 4, 5) + 2)
+        module.track_running_stats = False
+        results = [module(values(3, 4, 6)), module.eval()(values(3, 4, 7))]
+        found.append([*results, *module.state_dict().values()])
+    for got, want in zip(*found, strict=True):
+        assert_close(got.double(), want.double())
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_unpooling_modules(n: int) -> None:
     x = values(2, 3, *(6, 8, 4)[:n])
@@ -178,10 +192,17 @@ def test_activations_of_modules(name: str) -> None:
 def test_wrong_ranks_are_torchs_errors() -> None:
     for name, x in (("BatchNorm2d", values(2, 4, 5)), ("InstanceNorm1d", values(4))):
         for module in (ours, nn):
-            with pytest.raises(ValueError, match="expected"):
-                getattr(module, name)(4)(x)
+            for mode in (True, False):
+                with pytest.raises(ValueError, match="expected"):
+                    getattr(module, name)(4).train(mode)(x)
     with pytest.raises(ValueError, match="divisible"):
         ours.GroupNorm(4, 6)
+
+
+def test_divisors_of_ones_own_are_refused() -> None:
+    for kind, x in ((ours.AvgPool2d, values(2, 3, 4, 5)), (ours.AvgPool3d, values(2, 3, 4, 5))):
+        with refused(ValueError, "divisor_override is 3"):
+            kind(2, divisor_override=3)(x)
 
 
 def test_symmetric_pads() -> None:
@@ -215,7 +236,8 @@ def test_modules_with_cudmls_arguments() -> None:
     got = ours.Padding((0, 1, 2, 0), (1, 0, 3, 4), mode="wrap")(x)
     assert torch.equal(got, functional.pad(x, (0, 4, 2, 3, 1, 0, 0, 1), "circular"))
     back = ours.MaxUnpooling((2, 3, 9, 8))(y, indices)
-    assert torch.equal(back, ours.MaxUnpooling()(y, indices, (2, 3, 9, 8)))
+    for module in (ours.MaxUnpooling(), ours.MaxUnpooling((2, 3, 10, 9))):
+        assert torch.equal(back, module(y, indices, (2, 3, 9, 8)))
     assert torch.equal(back.flatten()[indices], y) and back.shape == x.shape
     with refused(ValueError, "MaxUnpooling", "output_sizes is None"):
         ours.MaxUnpooling()(y, indices)

@@ -121,11 +121,28 @@ def test_meta_tensors_have_shapes_alone() -> None:
     assert cudml.torch._results.format_of(x) is torch.contiguous_format
 
 
+def test_a_row_major_tensor_of_single_pixels_stays_row_major() -> None:
+    """It is channels-last as well: of fake results and real ones the strides are the same."""
+    for device in ("cpu", "meta"):
+        x = torch.zeros(2, 3, 1, 1, device=device)
+        y = torch.ops.cudml.padding(x, [0, 0, 1, 2], [0, 0, 3, 1], "edge", 0)
+        assert y.shape == (2, 3, 5, 4) and y.is_contiguous()
+
+
+def test_axes_from_the_end_by_the_operators_own_names() -> None:
+    x = torch.rand(4, 3, 5).transpose(0, 2)
+    for axes in ([-1], [-3, 1]):
+        got = torch.ops.cudml.normalization_statistics(x, axes, True, torch.float64)
+        for t, want in zip(got, cudml.torch.normalization_statistics(x, axes=axes), strict=True):
+            assert torch.equal(t, want)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "strided"])
 @pytest.mark.parametrize("name", ["mean_variance_normalization_grad", "normalize_grad"])
-def test_gradients_that_are_masked_out_or_absent_are_empty(name: str) -> None:
+def test_gradients_that_are_masked_out_or_absent_are_empty(name: str, layout: str) -> None:
     """The registered operators return as many tensors as ever."""
     case = ts.backward()[name]
-    operator, (*arguments, _) = recorded(case, "contiguous")
+    operator, (*arguments, _) = recorded(case, layout)
     places = {key: i for i, key in enumerate(case.arrays)}
     for mask in itertools.product([True, False], repeat=3):
         for is_absent in (False, True):

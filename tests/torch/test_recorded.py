@@ -200,6 +200,17 @@ def test_statistics_that_come_along_have_no_gradient(which: int, with_result: bo
     assert x.grad is None
 
 
+def test_float32_counts_and_sums() -> None:
+    """Counts to 2**24, itself among them; sums in the type that is asked for."""
+    x = torch.ones(1, 1, requires_grad=True).expand(2**12, 2**12)
+    count, mean, m2 = ct.normalization_statistics(x, axes=(0, 1), dtype="float32")
+    assert [t.item() for t in (count, mean, m2)] == [2.0**24, 1, 0]
+    x = torch.rand(2, 3, requires_grad=True)
+    for dtype in (torch.float32, torch.float64):
+        sums = ct.normalize_grad_sums(x, x.detach(), None, None, axes=1, dtype=dtype)
+        assert [t.dtype for t in sums] == [dtype, dtype]
+
+
 def of_torchs_functions() -> dict[str, tuple[Any, Any]]:
     """Functions of views, and the same by the canonical one and views that autograd records."""
     mvn = ct.mean_variance_normalization

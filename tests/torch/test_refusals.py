@@ -31,6 +31,17 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "window": (lambda: ct.lp_pooling(x(), 0), "lp_pooling: WindowSize[0] is 0; it must be between"),
     "entries": (lambda: ct.max_pooling(x(), (1, 2, 3)), "max_pooling: WindowSize has 3 entries"),
     "extent": (lambda: ct.average_pooling(x(), 6), "average_pooling: WindowSize[0] is 6 with"),
+    "empty": (
+        lambda: ct.average_pooling(x(2, 3, 0), 1, 1, 1),
+        "average_pooling: WindowSize[0] is 1 with Dilations[0] 1, an extent of 1; it must not "
+        "exceed the padded size 1 of at least 1 element",
+    ),
+    "indices": (
+        lambda: ct.max_pooling(
+            x(1, 1, 1).expand(2, 2, 2**30), 1, 2**30, return_indices=True, index_dtype="uint32"
+        ),
+        "max_pooling: index_dtype is uint32; 4294967296 elements need uint64 or int64",
+    ),
     "sizes": (
         lambda: ct.average_pooling(x(), 2, output_sizes=(1, 2, 3)),
         "average_pooling: OutputTensor.Sizes has 3 entries",
@@ -119,6 +130,10 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
     "halves": (
         lambda: ct.merge_statistics([x(2).half()] * 3, [x(2)] * 3),
         "merge_statistics: a.Count.DataType is torch.float16",
+    ),
+    "both types": (
+        lambda: ct.merge_statistics([x(2)] * 3, [x(2), x(2).double(), x(2)]),
+        "merge_statistics: b.Mean.DataType is torch.float64",
     ),
     "sums": (
         lambda: ct.normalize_grad(x(), x(), None, None, count=x(1), sums=x(2)),

@@ -137,6 +137,33 @@ def test_pooled_axes(axes: tuple[int, ...]) -> None:
     assert ts.equal(norm, cudml.lp_pooling(x, window, axes=axes, output_sizes="ceil", strides=2))
 
 
+def test_windows_without_elements_over_any_axes() -> None:
+    x = data((4, 3, 5), "float32", 3)
+    options = {"start_padding": (2, 0), "axes": (0, 2), "return_indices": True}
+    want = cudml.max_pooling(x, (2, 3), index_dtype="int64", **options)
+    got = cudml.torch.max_pooling(ts.tensor(x).requires_grad_(), (2, 3), **options)
+    assert all(ts.equal(*pair) for pair in zip(got, want, strict=True))
+    assert (want[1][0] == -1).all() and (want[1][1:] >= 0).all()
+
+
+def test_indices_of_32_bits_count_to_their_largest_number() -> None:
+    """The greatest index is one less than the number of elements; the sentinel is its own."""
+    x = torch.zeros(1, 1, 1, requires_grad=True).expand(1, 3, (2**32 - 1) // 3)
+    _, indices = cudml.torch.max_pooling(
+        x, 1, x.shape[2], return_indices=True, index_dtype="uint32"
+    )
+    assert indices.tolist() == [[[0], [x.shape[2]], [2 * x.shape[2]]]]
+
+
+def test_flags_of_numpy_are_flags() -> None:
+    x, no = torch.arange(4.0).reshape(1, 1, 4), np.False_
+    for t in (x, x.clone().requires_grad_()):
+        y = cudml.torch.average_pooling(t, 2, 2, 1, 1, include_padding=np.True_)
+        assert y.tolist() == [[[0, 1.5, 1.5]]]
+        z = cudml.torch.mean_variance_normalization(t, axes=2, use_mean=no, use_variance=no)
+        assert torch.equal(z, x)
+
+
 def test_windows_without_elements_and_types_of_indices() -> None:
     x = torch.rand(2, 3, 4)
     for t in (x, x.clone().requires_grad_()):
@@ -201,6 +228,7 @@ def test_merged_statistics() -> None:
         ((0, 0, 0), (3, 7, 2)): (3, 7, 2),
         ((3, 7, 2), (0, 0, 0)): (3, 7, 2),
         ((0, 0, 0), (0, 0, 0)): (0, 0, 0),
+        ((0, 5, 6), (0, 7, 8)): (0, 5, 6),
     }
     for (a, b), want in examples.items():
         assert [t.item() for t in merge(triple(*a), triple(*b))] == list(want)

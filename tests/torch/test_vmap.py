@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness import refused
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import cudml.torch as ct  # noqa: E402
@@ -75,6 +77,7 @@ def test_more_dimensions_than_an_operator_takes() -> None:
     x = torch.rand(3, 1, 2, 1, 2, 1, 2, 1, 2)
     padded = lambda t: ct.padding(t, 1, 0, mode="edge")  # noqa: E731
     assert torch.equal(torch.vmap(padded)(x), torch.stack([padded(t) for t in x]))
+    assert torch.equal(torch.vmap(padded, 4)(x.movedim(0, 4)), torch.vmap(padded)(x))
     stats = lambda t: ct.normalization_statistics(t, axes=(1, 7))  # noqa: E731
     for got, *want in zip(torch.vmap(stats)(x), *[stats(t) for t in x], strict=True):
         assert torch.equal(got, torch.stack(want))
@@ -93,16 +96,72 @@ def test_one_operator_with_its_gradients() -> None:
     assert torch.allclose(leaf.grad, each[1].sum(0), rtol=1e-12, atol=1e-13)
 
 
+def test_gradients_with_given_statistics() -> None:
+    """There is no operator that takes them: the sums of two operators stand for it."""
+    x, grad = torch.rand(4, 2, 3, 5, dtype=torch.float64), torch.rand(4, 2, 3, 5).double()
+    scale, mean, variance = torch.rand(1, 3, 1).double(), *torch.rand(2, 2, 1, 5).double()
+    for options in ({"mean": mean, "variance": variance}, {"mean": mean, "use_variance": False}):
+        options |= {"axes": 1, "activation": "gelu"}
+        run = lambda v, g, o=options: ct.mean_variance_normalization_grad(v, g, scale, **o)[:2]  # noqa: E731
+        each = zip(*(run(v, g) for v, g in zip(x, grad, strict=True)), strict=True)
+        for got, want in zip(torch.vmap(run)(x, grad), each, strict=True):
+            assert torch.allclose(got, torch.stack(want), rtol=1e-12, atol=1e-13)
+    with refused(ValueError, "Mean is given; with a statistic given, mean must be there exactly"):
+        torch.vmap(lambda v, g: run(v, g, {**options, "use_mean": False}))(x, grad)
+
+
+@pytest.mark.parametrize("wanted", ["scale", "bias"])
+def test_a_shared_parameter_has_a_gradient_of_each_part(wanted: Any) -> None:
+    """Where the gradient of the other one is not asked for."""
+    x, grad = torch.rand(2, 4, 2, 3).double()
+    scale, bias, variance = torch.rand(3, 1, 3).double()
+    at = ("x", "scale", "bias").index(wanted)
+    asked = {"outputs": (wanted,), "activation": "swish"}
+
+    def own(v: Any, g: Any) -> Any:
+        return ct.mean_variance_normalization_grad(v, g, scale, bias, axes=1, **asked)[at]
+
+    def given(v: Any, g: Any) -> Any:
+        return ct.normalize_grad(v, g, None, variance, scale, bias, **asked)[at]
+
+    for run in (own, given):
+        want = torch.stack([run(v, g) for v, g in zip(x, grad, strict=True)])
+        assert torch.allclose(torch.vmap(run)(x, grad), want, rtol=1e-12, atol=1e-13)
+        assert torch.vmap(run)(x[:0], grad[:0]).shape == (0, 1, 3)
+
+
+def test_statistics_of_half_precision_are_wide() -> None:
+    x = torch.rand(4, 3, 5).half()
+    run = lambda v: ct.mean_variance_normalization(v, axes=1, return_statistics=True)  # noqa: E731
+    for got, want in zip(torch.vmap(run)(x), zip(*map(run, x), strict=True), strict=True):
+        torch.testing.assert_close(got, torch.stack(want), rtol=1e-6, atol=1e-7)
+
+
 def test_registered_operators_have_the_rules() -> None:
     """Also where they are called by their own names, as programs do that were exported."""
     x = torch.rand(3, 2, 4, 5)
     operator = torch.ops.cudml.padding.default
     pad = lambda t: operator(t, [1, 0, 2], [0, 3, 1], "reflection", 0)  # noqa: E731
     assert torch.equal(torch.vmap(pad)(x), torch.stack([pad(t) for t in x]))
+    statistics = torch.ops.cudml.normalization_statistics.default
+    count = lambda t: statistics(t, [-1, 0], True, torch.float64)  # noqa: E731
+    for got, *want in zip(torch.vmap(count)(x), *map(count, x), strict=True):
+        assert torch.equal(got, torch.stack(want))
+    normalization = torch.ops.cudml.mean_variance_normalization.default
+    normal = lambda t: normalization(t, None, None, [-1], True, True, 1e-5, "", [])  # noqa: E731
+    assert torch.allclose(torch.vmap(normal)(x), torch.stack([normal(t) for t in x]), atol=1e-6)
 
 
 def test_an_index_out_of_range_does_not_reach_the_next_sample() -> None:
     x = torch.arange(1.0, 5).reshape(2, 1, 1, 2)
-    indices = torch.tensor([[[[3, 1]]], [[[-1, 0]]]])
+    indices = torch.tensor([[[[3, 1]]], [[[-1, 2]]]])
     got = torch.vmap(lambda v, i: ct.max_unpooling(v, i, (1, 1, 3)))(x, indices)
-    assert got.tolist() == [[[[0.0, 2.0, 0.0]]], [[[4.0, 0.0, 0.0]]]]
+    assert got.tolist() == [[[[0.0, 2.0, 0.0]]], [[[0.0, 0.0, 4.0]]]]
+
+
+def test_a_window_without_elements_has_no_place_in_any_sample() -> None:
+    x = torch.rand(3, 1, 2, 4)
+    pool = lambda v: ct.max_pooling(v, 2, 2, 2, return_indices=True)  # noqa: E731
+    for got, want in zip(torch.vmap(pool)(x), zip(*map(pool, x), strict=True), strict=True):
+        assert torch.equal(got, torch.stack(want))
+    assert (pool(x[2])[1][..., 0] == -1).all()

@@ -197,7 +197,7 @@ def windows_of(op: str, rank: int, axes: Any, *values: Any) -> Windows:
         wholes(op, field, value, len(pooled_axes), low)
         for field, value, low in zip(_FIELDS, values, least, strict=True)
     ]
-    is_canonical = 3 <= rank <= 5 and pooled_axes == list(range(2, rank))
+    is_canonical = pooled_axes == list(range(2, rank))
     return Windows(op, pooled_axes, tuple(fields), is_canonical)
 
 

@@ -212,7 +212,7 @@ def convert(model: torch.nn.Module, fuse_activation: bool = True, inplace: bool 
             row.action = "fused"
             row.note = f"with {pair.activation_name}, {type(pair.activation).__name__}"
         for norm, note in found.notes.items():
-            if norm in rows and rows[norm].action == "taken":
+            if norm in rows:
                 rows[norm].note = note
     report.rows = list(rows.values())
     return report

@@ -55,8 +55,8 @@ def padding(
         raise ValueError(
             f"{op}: mode has {len(modes)} entries; it must be a name or have {x.dim()}"
         )
-    # Dimensions do not mix, but that the constant comes last: it wins over the other modes.
-    for each in sorted(set(modes), key=lambda m: (m == "constant", m)):
+    # In any order: where the constant stands, the modes of other dimensions copy the constant.
+    for each in sorted(set(modes)):
         chosen = [m == each for m in modes]
         x = _padded(x, _where(chosen, start), _where(chosen, end), each, number)
     return x
