@@ -14,6 +14,7 @@ import pytest
 
 import cudml
 from array_support import LABELS, child, make
+from cudml import _libraries
 from cudml.__main__ import main
 from cudml.directml import (
     AveragePoolingGradOperatorDesc,
@@ -160,6 +161,13 @@ def test_things_with_a_shape_and_a_type() -> None:
         "max_pooling", last, 2, device="sm_90"
     )
     assert cudml.explain("max_pooling", Torchlike(), 2, device="sm_90").bytes == (256 + 144) * 2
+
+
+@pytest.mark.parametrize("kind, device", [(1, -1), (2, 3), (3, -1), (13, 3)])
+def test_where_described_arrays_live(kind: int, device: int) -> None:
+    """On a GPU by DLPack's numbers of CUDA and of managed memory; the host's pinned one is not."""
+    x = types.SimpleNamespace(shape=(2, 3), dtype="float32", __dlpack_device__=lambda: (kind, 3))
+    assert _libraries.describe(x) == ("float32", (2, 3), None, 0, device)
 
 
 def test_alignment_counts() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import typing
 from pathlib import Path
 from typing import Any
@@ -153,3 +155,12 @@ def test_the_reference_states_every_operator() -> None:
 def test_cuda_error_is_a_runtime_error() -> None:
     assert issubclass(cudml.CudaError, RuntimeError)
     assert cudml.CudaError.__module__.split(".")[0] == "cudml"
+
+
+def test_a_copied_error_says_the_same() -> None:
+    """As processes hand it to each other."""
+    error = cudml.CudaError("padding: failed", 2, "cudaErrorMemoryAllocation", "cudaMalloc")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is cudml.CudaError and str(again) == "padding: failed"
+        assert (again.code, again.name) == (2, "cudaErrorMemoryAllocation")
+        assert again.call == "cudaMalloc"

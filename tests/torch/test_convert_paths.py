@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from cudml.torch import convert  # noqa: E402
+from cudml.torch.nn._shared import SharedActivation  # noqa: E402
 from tests.torch.converting import assert_converted, inputs  # noqa: E402
 
 nn = torch.nn
@@ -100,6 +101,13 @@ def test_every_path_gives_it_to_the_activation(kind: Any) -> None:
     assert_converted(kind(), fused=1)
 
 
+@pytest.mark.parametrize("kind", [Nested, Statements, Renamed, Branches])
+def test_an_activation_is_alone_where_one_expression_reads_it(kind: Any) -> None:
+    """Programs without marks rely on that; that a constructor writes it is no use of it."""
+    (shared,) = (m for m in convert(kind()).model.modules() if isinstance(m, SharedActivation))
+    assert shared.is_alone == (kind is not Branches)
+
+
 class Conditional(Block):
     """fx traces it with a Proxy, which is never None."""
 
@@ -133,6 +141,18 @@ class Flag(Block):
         if self.is_early:
             return h
         return self.act(h)
+
+
+class Another(Flag):
+    """The activation of another module, which has the same name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other = Block()
+
+    def forward(self, x: Tensor) -> Tensor:
+        block = self.other
+        return block.act(self.norm(x)) if self.is_early else self.act(self.norm(x))
 
 
 class Chance(Block):
@@ -187,8 +207,9 @@ class Finally(Block):
             self.last = h.mean()
 
 
-@pytest.mark.parametrize("kind", [Conditional, Features, Instance, Flag, Chance, TwoMethods, ByName,
-                                  ByChildren, Loop, First, Finally])  # fmt: skip
+@pytest.mark.parametrize("kind", [Conditional, Features, Instance, Flag, Another, Chance,
+                                  TwoMethods, ByName, ByChildren, Loop, First,
+                                  Finally])  # fmt: skip
 def test_a_path_that_does_not_is_enough(kind: Any) -> None:
     assert_converted(kind(), fused=0)
     assert "not fused: " in convert(kind()).rows[0].note

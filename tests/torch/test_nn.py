@@ -80,7 +80,7 @@ def test_parametrizations(kind: Any) -> None:
 
 
 BOTH: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = [
-    ("MaxPool1d", (3, 2, 1), {"dilation": 2, "ceil_mode": True}, (2, 3, 11)),
+    ("MaxPool1d", (3, 2, 1), {"dilation": 2, "ceil_mode": True}, (2, 3, 12)),
     ("MaxPool2d", ((3, 2),), {"stride": (2, 1), "padding": (1, 0)}, (3, 9, 8)),
     ("MaxPool3d", (2,), {"return_indices": True}, (2, 3, 5, 6, 7)),
     ("AvgPool1d", (3, 2, 1), {}, (2, 3, 10)),
@@ -158,6 +158,16 @@ def test_running_statistics_that_are_no_longer_tracked(name: str) -> None:
         found.append([*results, *module.state_dict().values()])
     for got, want in zip(*found, strict=True):
         assert_close(got.double(), want.double())
+
+
+@pytest.mark.parametrize("momentum", [None, 0.3])
+def test_batches_that_nothing_counts(momentum: float | None) -> None:
+    found = []
+    for module in (m.BatchNorm1d(4, momentum=momentum).double() for m in (ours, nn)):
+        module.num_batches_tracked = None
+        found.append([module(values(3, 4, 5) + 2), module.running_mean, module.running_var])
+    for got, want in zip(*found, strict=True):
+        assert_close(got, want)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
