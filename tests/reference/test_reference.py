@@ -203,6 +203,8 @@ PADDING_VALUES = [
 def test_padding_value(value, dtype, want):
     got = numbers.padding_value(value, np.dtype(dtype))
     assert got.dtype == dtype and got == want
+    y = reference.padding(np.ones((2, 1), dtype), (0, 1), (1, 0), value=value)
+    assert y.dtype == dtype and (y == [[want, 1], [want, 1], [want, want]]).all()
 
 
 def test_padding_value_out_of_range_or_nan_is_refused():

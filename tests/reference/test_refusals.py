@@ -144,3 +144,31 @@ def test_bytes_are_no_geometry() -> None:
     for value in (memoryview(b"\2\2"), b"\2\2"):
         with refused(TypeError, "max_pooling: WindowSize[0] is"):
             reference.max_pooling(X, value)  # type: ignore[arg-type]
+
+
+def test_extents_end() -> None:
+    """D-POOL-7: a window and a padded dimension have at most 2**31 - 1 elements."""
+    x, most = np.full((1, 1, 2), 7, np.float32), 2**31 - 1
+    for pool in (reference.max_pooling, cudml.max_pooling):
+        assert pool(x, 2, 1, 0, most - 2, most - 1).tolist() == [[[7]]]
+        with refused(ValueError, "max_pooling: ", "2147483648", "2147483647"):
+            pool(x, 2, 1, 0, most - 2, most)
+        with refused(ValueError, "max_pooling: ", "2147483647"):
+            pool(x, 2, 1, 0, most - 1, most - 1)
+
+
+@pytest.mark.parametrize("field", ["scale", "bias"])
+def test_types_of_parameters(field: str) -> None:
+    """x's own, or FLOAT32 beside 16 bits (D-MVN-15)."""
+    for of_x, own, is_taken in (
+        ("float16", "float32", True), ("bfloat16", "float32", True), ("float64", "float32", False),
+        ("float32", "float16", False), ("float32", "float64", False),
+        ("float16", "bfloat16", False),
+    ):  # fmt: skip
+        x, given = data((2, 3), of_x, 1), {field: data((1, 3), own, 2)}
+        for op in (reference.mean_variance_normalization, cudml.mean_variance_normalization):
+            if is_taken:
+                assert op(x, axes=0, **given).shape == x.shape
+            else:
+                with refused(TypeError, "mean_variance_normalization: ", "Tensor.DataType is"):
+                    op(x, axes=0, **given)
