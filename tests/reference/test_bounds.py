@@ -267,6 +267,22 @@ def test_spacing():
     assert spacing(values, FORMATS["float16"]).tolist() == want
 
 
+def test_a_nan_equals_nothing_but_a_nan():
+    want = expected("max_pooling", np.array([[[1, 2, np.nan, 4]]], np.float32), 2, 2)
+    assert compare(np.array([[[2, -np.nan]]], np.float32), want).ok
+    rejected(np.array([[[np.nan, np.nan]]], np.float32), want, "output 0[0, 0, 0] is")
+    rejected(np.array([[[2, 4]]], np.float32), want, "output 0[0, 0, 1] is")
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_the_bound_of_averages(include):
+    """(m + 1)*u*sum|x|/d of m real taps: windows of 3, 2 and 1 of them."""
+    x = np.array([[[-4, 2, 1]]], np.float32)
+    want = expected("average_pooling", x, 3, 1, 0, 2, include_padding=include)
+    shares = [4 * 7 / 3, 3 * 3 / 3, 2 * 1 / 3] if include else [4 * 7 / 3, 3 * 3 / 2, 2 * 1 / 1]
+    np.testing.assert_allclose(want.bounds[0][0, 0], np.array(shares) * 2.0**-24, rtol=1e-12)
+
+
 def test_the_number_of_outputs_is_checked():
     want = expected("max_pooling", np.ones((1, 1, 2), np.float32), 2, return_indices=True)
     rejected(np.ones((1, 1, 1), np.float32), want, "1 outputs, expected 2")
