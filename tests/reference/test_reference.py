@@ -189,6 +189,17 @@ def test_a_window_far_beyond_the_input_costs_nothing():
     np.testing.assert_array_equal(y, [[[-np.inf, 7, 7]]])
 
 
+@pytest.mark.parametrize("block", [1, 7, 50])
+def test_blocks_of_taps_make_no_difference(monkeypatch, block):
+    """Be there more windows than one holds, or a part of their taps in each."""
+    x, call = harness.data((2, 3, 5, 6), "float32", 1), ((3, 2), (1, 2), (1, 0), 1, (2, 1))
+    run = (reference.max_pooling, reference.average_pooling, reference.lp_pooling)
+    want = [pool(x, *call) for pool in run]
+    monkeypatch.setattr(geometry, "BLOCK", block)
+    for pool, values in zip(run, want, strict=True):
+        np.testing.assert_allclose(pool(x, *call), values, rtol=1e-15)
+
+
 PADDING_VALUES = [
     (10.6, "uint8", 10), (-10.6, "uint8", 0), (300, "int16", 300), (300.0, "uint8", 255),
     (-10.6, "int8", -10), (300.0, "int8", 127), (math.inf, "int32", 2**31 - 1),

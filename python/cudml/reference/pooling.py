@@ -196,8 +196,7 @@ def average_pooling(
         for taps in windows.taps():
             terms = np.where(taps.real, planes[:, taps.source], 0.0)
             total = total + Wide.of(terms).sum(axis=1)
-        mean = (total / np.maximum(divisor, 1).astype(np.float64)).hi
-    mean = np.where(divisor == 0, 0.0, mean)
+        mean = (total / np.maximum(divisor, 1).astype(np.float64)).hi  # of no tap 0 (D-AVG-3)
     return windows.restore(mean, windows.output_shape)
 
 
