@@ -200,6 +200,17 @@ def test_statistics_that_come_along_have_no_gradient(which: int, with_result: bo
     assert x.grad is None
 
 
+def test_gradients_lie_in_memory_as_their_tensors() -> None:
+    """As fake ones do, where a size of 1 or the order of a parameter would tell cudml otherwise."""
+    x = torch.empty(2, 3, 5, 1, memory_format=torch.channels_last).copy_(torch.rand(2, 3, 5, 1))
+    scale, bias = torch.rand(1, 5, 3, 1).transpose(1, 2), torch.rand(1, 3, 5, 1)
+    for tensors in ((x, None, bias), (x.contiguous(), scale, bias)):
+        asking = [t.requires_grad_() for t in tensors if t is not None]
+        y = ct.mean_variance_normalization(*tensors, axes=1, activation="relu")
+        for t, gradient in zip(asking, torch.autograd.grad(y.sum(), asking), strict=True):
+            assert gradient.stride() == torch.empty_like(t).stride()
+
+
 def test_float32_counts_and_sums() -> None:
     """Counts to 2**24, itself among them; sums in the type that is asked for."""
     x = torch.ones(1, 1, requires_grad=True).expand(2**12, 2**12)
