@@ -62,3 +62,14 @@ def test_modes_of_fused_activations_stay() -> None:
 def test_parameters_without_memory_are_taken() -> None:
     report = convert(nn.Sequential(nn.BatchNorm2d(3, device="meta"), nn.ReLU()))
     assert [r.action for r in report.rows] == ["fused"] and report.model[0].weight.is_meta
+
+
+def test_hooks_of_activations_see_what_they_saw() -> None:
+    seen: list[torch.Tensor] = []
+    net, x = nn.Sequential(nn.LayerNorm(4), nn.SiLU()), torch.randn(3, 4)
+    net[1].register_forward_pre_hook(lambda m, args: seen.append(args[0]))
+    report = convert(net, inplace=True)
+    assert [row.action for row in report.rows] == ["taken"]
+    assert report.rows[0].note == "not fused: a hook reads what goes from it to SiLU"
+    torch.testing.assert_close(net(x), nn.functional.silu(nn.functional.layer_norm(x, (4,))))
+    torch.testing.assert_close(seen[0], nn.functional.layer_norm(x, (4,)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -315,7 +316,7 @@ class Changing(Nested):
     def forward(self, x: Tensor) -> Tensor:
         self.mean.mul_(0.5)
         self.calls += 1
-        self.kept.setdefault("x", x * torch.rand(1) * random.random())
+        self.kept.setdefault("x", x * torch.rand(1) * random.random() * np.random.rand())
         self.seen.append(x)
         return super().forward(x) + self.kept["x"]
 
@@ -323,10 +324,11 @@ class Changing(Nested):
 @pytest.mark.parametrize("inplace", [True, False])
 def test_a_conversion_leaves_the_state_of_the_model(inplace: bool) -> None:
     net = Changing()
-    states = (torch.get_rng_state(), random.getstate())
+    states = (torch.get_rng_state(), random.getstate(), np.random.get_state()[2])
     report = convert(net, inplace=inplace)
     assert report.count("fused") == 1
-    assert torch.equal(torch.get_rng_state(), states[0]) and random.getstate() == states[1]
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert (random.getstate(), np.random.get_state()[2]) == states[1:]
     for model in (net, report.model, report.revert()):
         assert model.mean.tolist() == [1.0] * 4 and model.calls == 0
         assert (model.kept, model.seen) == ({}, [])
