@@ -136,6 +136,9 @@ def test_enumerations() -> None:
             assert eval(repr(member), vars(directml).copy()) is member
     assert [m.value for m in PaddingMode] == [0, 1, 2, 3, 4]
     assert [m.name for m in FeatureLevel] == [f"FL_{level}" for level in LEVELS]
+    desc = desc_of("Padding")
+    for level in (FeatureLevel.FL_5_2, "FL_5_2", "5_2"):
+        assert cudml.Operator(desc, level).feature_level is FeatureLevel.FL_5_2
     assert FeatureLevel.FL_5_2 == 0x5200 and TensorDataType.INT64 == 11
     assert tensor([1], "INT8") == BufferTensorDesc(TensorDataType.INT8, (1,))
     for value in (1, True, 1.0, None, PaddingMode.EDGE, np.float32):

@@ -283,6 +283,14 @@ def test_the_bound_of_averages(include):
     np.testing.assert_allclose(want.bounds[0][0, 0], np.array(shares) * 2.0**-24, rtol=1e-12)
 
 
+def test_the_bound_of_normalization_far_from_zero():
+    """u*[(m/2 + 6)*|z| + (m + 2)*A] + u^2*m^2*|mean|/s of two elements, whose z is 1 and s is 2."""
+    x, u = np.array([[1e7 + 2, 1e7 - 2]], np.float32), 2.0**-24
+    want = expected("mean_variance_normalization", x, axes=1, epsilon=0)
+    assert want.values[0].tolist() == [[1, -1]]
+    np.testing.assert_allclose(want.bounds[0], u * (7 + 4) + u * u * 4 * 1e7 / 2, rtol=1e-9)
+
+
 def test_the_number_of_outputs_is_checked():
     want = expected("max_pooling", np.ones((1, 1, 2), np.float32), 2, return_indices=True)
     rejected(np.ones((1, 1, 1), np.float32), want, "1 outputs, expected 2")

@@ -261,6 +261,8 @@ def test_only_what_is_asked_for() -> None:
             got = gradient(x, x, scale, bias, axes=1, outputs=names)
             given = [name in names for name in ("x", "scale", "bias")]
             assert [g is not None for g in got] == given
+            stored = reference.normalize_grad(x, x, None, None, scale, bias, outputs=names)
+            assert [g is not None for g in stored] == given
             want = bounds.expected(
                 "mean_variance_normalization_grad", x, x, scale, bias, axes=1, outputs=list(names)
             )

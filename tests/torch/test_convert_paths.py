@@ -216,6 +216,19 @@ def test_a_path_that_does_not_is_enough(kind: Any) -> None:
     assert "not fused: " in convert(kind()).rows[0].note
 
 
+class Evaluated(Block):
+    """In training there is no activation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        return h if self.training else nn.functional.silu(h)
+
+
+def test_functions_of_one_mode_are_named() -> None:
+    assert_converted(Evaluated(), fused=0)
+    assert "forward calls the function silu" in convert(Evaluated()).rows[0].note
+
+
 def test_flags_and_methods_after_the_conversion() -> None:
     x, made = inputs(), (Flag(), TwoMethods())
     flag, methods = (convert(net).model for net in made)

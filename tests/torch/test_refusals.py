@@ -111,6 +111,10 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "geometry": (lambda: ct.max_pooling(x(), 2.5), "WindowSize[0] is 2.5 (float); it must be an"),
     "bool": (lambda: ct.max_pooling(x(), True), "WindowSize[0] is True (bool); it must be an int"),
+    "axis": (
+        lambda: ct.max_pooling(x(), 2, axes=True),
+        "Axes[0] is True (bool); it must be an int",
+    ),
     "flag": (lambda: ct.average_pooling(x(), 2, include_padding=1), "IncludePadding is 1"),
     "index": (
         lambda: ct.max_pooling(x(), 2, return_indices=True, index_dtype="int32"),
