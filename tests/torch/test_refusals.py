@@ -120,6 +120,10 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ct.max_pooling(x(), 2, return_indices=True, index_dtype="int32"),
         "max_pooling: index_dtype is 'int32'; it must be uint32, uint64 or int64",
     ),
+    "activation": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, activation=3),
+        'FusedActivation is 3; it must be None, a name, or (name, {"alpha": …})',
+    ),
     "mode": (lambda: ct.padding(x(), 1, 1, mode=3), "padding: PaddingMode is 3; it must be a"),
     "value": (lambda: ct.padding(x(), 1, 1, value="0"), "padding: PaddingValue is '0'"),
     "dtype": (
