@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOMS = ("cpu", "ops", "math", "bindings", "directml")
-# Nothing of these is in the one build for the instruction set v3.
-LEFT_OUT = ("arm.h", "unknown.h", "x86_base.h", "x86_v4.h", "sixteen.h", "boxed.h")
+# The rooms that take turns. The loops are most of the code: three of every seven turns.
+CPU_TURNS = ("cpu/[a-m]*", "cpu/p*", "cpu/[nos-z]*", "ops", "math", "bindings", "directml")
+DEVICE_TURNS = ("cuda",)
+# Nothing of these is in the one build for the instruction set v3, or for the interpreter.
+SUFFIXES = (".h", ".cpp", ".cu", ".cuh")
+LEFT_OUT = ("absent.cpp", "arm.h", "unknown.h", "x86_base.h", "x86_v4.h", "sixteen.h", "boxed.h")
 _SWAPPED = r"(?<=\s)(?:<=|>=|<|>|==|!=|\+|-|\*|/|%)(?=\s|$)"
 # A pattern of one operator, constant or call; with planted.h's words a fault that sleeps, {n} its
 # number and {it} what was found; the kind of fault. The first that fits a place is its fault.
@@ -31,6 +34,7 @@ FAULTS: tuple[tuple[str, str, str], ...] = (
     (r"(?<=\[)1(?=\])", "::planted::index({n}, 1, 0)", "axis"),
     (r"(?<=\[)2(?=\])", "::planted::index({n}, 2, 1)", "axis"),
     (r"\b(?:true|false)\b", "::planted::flag({n}, {it})", "constant"),
+    (r"\b__sync(?:threads|warp)\(\)(?=;)", "::planted::on({n}) ? void() : {it}", "barrier"),
     (r"(?<=\bif \()(?=[^=;]*\)\s)", "!::planted::on({n}) && ", "dropped check"),
     (r"(?<=\bcheck\()(?=[a-z!])", "::planted::on({n}) || ", "dropped check"),
     (r"(?<=\bcheck_type\()(?=[a-z!])", "::planted::on({n}) || ", "dropped check"),
@@ -82,15 +86,12 @@ def of_file(root: Path, path: Path) -> Iterator[Mutant]:
                     yield Mutant(0, where, number, match.start(), match.group(), new, kind)
 
 
-def drawn(root: Path, only: str, sample: int, seed: int) -> list[Mutant]:
+def drawn(root: Path, turns: tuple[str, ...], only: str, sample: int, seed: int) -> list[Mutant]:
     """So many faults of the files that the glob names, numbered; the rooms and files in turn."""
     r = random.Random(seed)
     rooms: list[list[list[Mutant]]] = []
-    # The loops are most of the code: three of every seven turns.
-    for room in ("cpu/[a-m]*", "cpu/p*", "cpu/[nos-z]*", *ROOMS[1:]):
-        files = [
-            p for p in sorted((root / "csrc").glob(f"{room}/**/*")) if p.suffix in (".h", ".cpp")
-        ]
+    for room in turns:
+        files = [p for p in sorted((root / "csrc").glob(f"{room}/**/*")) if p.suffix in SUFFIXES]
         files = [p for p in files if p.name not in LEFT_OUT and p.match(only)]
         found = [faults for path in files if (faults := list(of_file(root, path)))]
         for faults in found:

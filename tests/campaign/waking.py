@@ -8,6 +8,7 @@ faults of the same file first, until one fails.
 
 from __future__ import annotations
 
+import importlib
 import json
 import mmap
 import os
@@ -321,6 +322,14 @@ def judged(items: list[pytest.Item], until: float, budget: float, is_again: bool
         append(path, row)
         said = f"{row['status']:11} {row['took']:5} s {row['number']} {row['place']} {row['old']!r}"
         print(said, row["by"][-60:], dict(done), file=sys.__stderr__, flush=True)
+
+
+def pytest_configure() -> None:
+    """Imports the interpreted kernels that mutate.py has built, once for all children."""
+    if (TREE / "simt.so").exists():
+        simt_build = importlib.import_module("simt_build")
+        simt_build.built = lambda _: TREE / "simt.so"
+        simt_build.module()
 
 
 @pytest.hookimpl(tryfirst=True)
