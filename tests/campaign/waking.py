@@ -221,16 +221,15 @@ class Judge:
         return chosen
 
     def of_family(self, fault: dict[str, Any], budget: float) -> list[str]:
-        """All tests that may come by a fault and were not run for it: its family's, files mixed."""
+        """All tests that may come by a fault: those known to, then its family's, files mixed."""
         starts = next(s for pattern, s in FAMILIES if re.search(pattern, fault["file"])).split()
-        done = set(self.order(fault, FIRST_BUDGET))
         files = {t.split("::")[0] for t in self.reached[fault["number"]]}
         ranked = []
         seen: Counter[str] = Counter()
         for test in self.shuffled:
             file = test.split("::")[0]
             rank = next((i for i, s in enumerate(starts) if f"/{s}" in f"/{file}"), len(starts))
-            if test in done | self.broken or (rank == len(starts) and file not in files):
+            if test in self.broken or (rank == len(starts) and file not in files):
                 continue
             seen[file] += 1
             is_near = test in self.reached[fault["number"]]

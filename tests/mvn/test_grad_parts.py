@@ -67,6 +67,25 @@ def test_of_two_lengths(kind: str) -> None:
     check_lengths(kind, lengths, "float16", f"mvn_grad_{name}")
 
 
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_parts_that_several_warps_join(activation: Any) -> None:
+    """Runs of a cell in some hundred pieces: each step's sums take the same shared memory."""
+    given = arrays_of_gradient((520, 2, 32), (1, 2, 1), "float16")
+    check(OP, **given, axes=(0, 2), activation=activation, layouts=("contiguous",))
+    assert kernel(given, axes=(0, 2), activation=activation) == "mvn_grad_pieces"
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_totals_along_rows_in_pieces(activation: Any) -> None:
+    """Rows too long for one block, each element of which has a total of its own."""
+    given = arrays_of_gradient((3, 9001), (1, 9001), "float16")
+    check(OP, **given, axes=1, activation=activation, layouts=("contiguous",))
+    assert kernel(given, axes=1, activation=activation) == "mvn_grad_pieces"
+
+
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -1,0 +1,85 @@
+"""Normalization and its gradient on the CUDA kernels that take columns side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+from cudml import bounds
+from expected import expected
+from harness import check, data
+from kernel_case import environment
+
+OP = "mean_variance_normalization"
+PACKED = ("contiguous",)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("channels", [31, 40, 64])
+def test_groups_of_more_columns_than_a_warp_has_lanes(channels: int, dtype: str) -> None:
+    """Three groups of channels, the channels fastest: a lane joins one, or two."""
+    x = data((2, 9, 3, channels), dtype, 1)
+    scale, bias = (data((1, 1, 3, channels), dtype, k) for k in (2, 3))
+    with environment(CUDML_KERNEL="mvn_columns"):
+        check(OP, x, scale, bias, axes=(1, 3), layouts=PACKED)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.device("simt")
+@pytest.mark.parametrize("seed", ["0", "1", "2", "3"])
+@pytest.mark.parametrize("kernel", ["mvn_column_tile", "mvn_columns"])
+def test_statistics_of_columns_that_fill_no_block(kernel: str, seed: str) -> None:
+    """In whatever order blocks come, each image's are its own."""
+    x = data((3, 7, 20), "float32", 4)
+    with environment(CUDML_KERNEL=kernel, CUDML_SIMT_SEED=seed):
+        check(OP, x, axes=1, return_statistics=True, layouts=PACKED)
+
+
+def with_gap(x: np.ndarray, gap: int) -> np.ndarray:
+    """The same values with `gap` elements behind each of the first dimension's."""
+    room = np.full((len(x), x[0].size + gap), 7, x.dtype)
+    view = room[:, : x[0].size].reshape(x.shape)
+    view[...] = x
+    return view
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_images_that_begin_between_vectors(dtype: str) -> None:
+    """Channels side by side in whole vectors, of which the second image's begin elsewhere."""
+    x, grad = (with_gap(data((3, 9, 24), dtype, k), 3) for k in (1, 2))
+    scale, bias = (data((1, 1, 24), dtype, k) for k in (3, 4))
+    call: dict[str, Any] = {"x": x, "scale": scale, "bias": bias, "axes": 1}
+    for kernel in ("mvn_columns", "mvn_column_tile"):
+        judge(kernel, OP, **call)
+    for kernel in ("mvn_grad_columns", "mvn_grad_generic"):
+        judge(kernel, f"{OP}_grad", **call, grad=grad)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_totals_of_rows_that_are_no_vectors(dtype: str) -> None:
+    """Nine columns, whose rows begin where vectors do: none is read beyond the last one."""
+    x, grad = (with_gap(data((40, 9), dtype, k), 3) for k in (1, 2))
+    scale, bias = (data((1, 9), dtype, k) for k in (3, 4))
+    call = {"x": x, "grad": grad, "scale": scale, "bias": bias, "axes": 1}
+    for activation in (None, "sigmoid"):
+        judge("mvn_grad_row", f"{OP}_grad", **call, activation=activation)
+
+
+def judge(kernel: str, op: str, **call: Any) -> None:
+    """Runs it on the arrays as they lie."""
+    with environment(CUDML_KERNEL=kernel):
+        found = getattr(cudml, op)(**call)
+    results = list(found) if isinstance(found, tuple) else [found]
+    verdict = bounds.compare(results, expected(op, **call))
+    assert verdict.ok, f"{kernel}: {verdict.message}"

@@ -1,0 +1,79 @@
+"""Pooling on the CUDA kernels where a quicker way through must not be taken, or not to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backends
+import cudml
+from harness import called, check, data
+from kernel_case import environment
+
+NEAR = ("contiguous", "permuted")
+# Nine taps side by side, and what only looks like them.
+WINDOWS = ((3, 3), (2, 3), (4, 3), (3, 2), (1, 3, 3), (2, 3, 3), (1, 2, 3), (1, 3, 4))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("op", ["average_pooling", "lp_pooling"])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_windows_of_nine_taps_and_others(window: tuple[int, ...], op: str) -> None:
+    """Inside a plane, over each of its borders, and across several planes."""
+    n = len(window)
+    sizes, strides, dilations = (4, 9, 11), (2, 1, 3), (1, 2, 1)
+    start, end = (1, 0, 1), (0, 2, 1)
+    how = {"strides": strides, "dilations": dilations, "start_padding": start, "end_padding": end}
+    last: Any = {k: v[-n:] for k, v in how.items()}
+    x = data((2, 3, *sizes[-n:]), "float32", 1)
+    with environment(CUDML_KERNEL="pool_window"):
+        check(op, x, window_size=window, **last, layouts=NEAR)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.device
+@pytest.mark.parametrize("op", ["average_pooling", "max_pooling"])
+@pytest.mark.parametrize("pads", [(1, 2), (0, 0), (0, 1)], ids=str)
+def test_every_second_slice(pads: tuple[int, int], op: str) -> None:
+    """Of four, between pads that give four outputs, two or three: none is that of its own slice."""
+    x = data((2, 3, 4, 7, 12), "float32", 2)
+    start, end = (pads[0], 1, 0), (pads[1], 0, 1)
+    how = {"strides": (2, 1, 1), "start_padding": start, "end_padding": end}
+    with environment(CUDML_KERNEL="pool_tile_3x3_s1"):
+        check(op, x, window_size=(1, 3, 3), **how, layouts=("contiguous",))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("p", [1, 2, 3, 5])
+def test_powers_in_large_windows(p: int) -> None:
+    """72 taps, which a warp shares, or eight warps where planes lie side by side."""
+    x = data((2, 3, 17, 20), "float32", p)
+    with environment(CUDML_KERNEL="pool_reduce"):
+        check("lp_pooling", x, (8, 9), (9, 10), p=p, start_padding=(1, 0), layouts=NEAR)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.device
+def test_powers_beyond_the_type_in_large_windows() -> None:
+    """The largest tap, then a sum: each is joined in the same shared memory."""
+    x = data((2, 3, 9, 10), "float32", 6) * np.float32(1e30)
+    with environment(CUDML_KERNEL="pool_reduce"):
+        check("lp_pooling", x, (8, 9), (9, 10), p=3, layouts=NEAR)
+
+
+@pytest.mark.device
+def test_planes_in_several_chunks() -> None:
+    """Six planes of twelve thousand elements, of which a block keeps 8192."""
+    z = data((3, 2, 100, 120), "float16", 3)
+    x, indices = cudml.max_pooling(z, 2, 2, return_indices=True)
+    call = {"x": x, "indices": indices, "output_sizes": z.shape}
+    want = called(backends.CPU, "max_unpooling", call)
+    device = backends.current()
+    sent = {k: device.to(v) if isinstance(v, np.ndarray) else v for k, v in call.items()}
+    with environment(CUDML_KERNEL="unpool_near"):
+        y = device.back(called(device, "max_unpooling", sent))
+    assert np.array_equal(y, want)
