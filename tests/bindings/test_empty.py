@@ -126,10 +126,11 @@ def test_nothing_is_written(dtype: str) -> None:
 
 
 @pytest.mark.decision("D-TEN-4")
-def test_explained_as_nothing_to_compute() -> None:
+@pytest.mark.parametrize("device", ["cpu", "sm_90"])
+def test_explained_as_nothing_to_compute(device: str) -> None:
     every = [*cases(0, 2, "float32"), *elsewhere("float32"), *of_training(0, "float32")]
     for op, args, how, _ in every:
-        e = cudml.explain(op, *args, **how)
+        e = cudml.explain(op, *args, **how, device=device)
         assert "nothing to compute" in e.reason and e.workspace_bytes == 0, (op, how, e)
 
 

@@ -77,3 +77,16 @@ def test_planes_in_several_chunks() -> None:
     with environment(CUDML_KERNEL="unpool_near"):
         y = device.back(called(device, "max_unpooling", sent))
     assert np.array_equal(y, want)
+
+
+@pytest.mark.device("simt")
+@pytest.mark.parametrize("seed", ["0", "2"])
+def test_more_large_windows_than_blocks_at_once(seed: str) -> None:
+    """A block's next outputs are joined in the same shared memory."""
+    x = np.moveaxis(data((2, 96, 96, 128), "int8", 4), -1, 1)
+    want = cudml.max_pooling(x, 8, 8)
+    device = backends.current()
+    with environment(CUDML_KERNEL="pool_reduce", CUDML_SIMT_SEED=seed):
+        call = {"x": device.to(x), "window_size": 8, "strides": 8}
+        y = device.back(called(device, "max_pooling", call))
+    assert np.array_equal(y, want)
