@@ -131,7 +131,7 @@ WHOLE = {"strides": 2, "start_padding": 1, "end_padding": (2, 0)}
 STRIPS: list[tuple[str, str, dict[str, Any]]] = [
     ("pool_tile_3x3_s1", "average_pooling", {"x": (1, 1, 2, 8), "start_padding": 3}),
     ("pool_tile_3x3_s1", "average_pooling",
-     {"x": (1, 1, 2, 8), "start_padding": (3, 1), "end_padding": 1}),
+     {"x": (1, 1, 2, 8), "start_padding": (3, 1), "end_padding": (0, 1)}),
     ("max_pool_grad_strips", "max_pooling_grad",
      {"x": (1, 1, 2, 8), "grad": (1, 1, 2, 5), **TWO_APART}),
     ("max_pool_grad_vector_strips", "max_pooling_grad",

@@ -101,7 +101,9 @@ def predicted(said: cudml.Explanation, item: int, written: int) -> Prediction | 
         # What these read is a few numbers for each group, which lie in the L2.
         if not name.endswith(("cell_kernel", "join_kernel", "store_kernel")):
             on_their_way = min(on_their_way, max(in_flight, 32.0))
-            if not name.endswith("moments_kernel"):  # counted for the few numbers that they store
+            # Counted for the few numbers that they store, or for an output on a path of which it
+            # takes a small part.
+            if not name.endswith(("moments_kernel", "separable_kernel")):
                 instructions += each * written / int(size)
     busy = min(1.0, said.grid[0] / MULTIPROCESSORS)  # multiprocessors that have a block
     memory = said.bytes / BYTES_A_SECOND
