@@ -18,8 +18,9 @@ PIP_PACKAGES = [
 HEADER_PACKAGES = ["nvidia-cuda-runtime==13.0.*", "nvidia-cuda-crt==13.0.*"]
 # Every architecture that the kernels are compiled for in continuous integration.
 ALL_ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
-# What a wheel of at most 8 MB holds: sm_86 and sm_89 run the code of sm_80, and the driver compiles
-# the PTX for sm_75, sm_100 and sm_120, when a kernel is first used; it keeps what it made.
+# What a wheel for many holds, of at most 9.6 MB: sm_86 and sm_89 run the code of sm_80, and the
+# driver compiles the PTX for sm_75, sm_100 and sm_120, when a kernel is first used; it keeps what
+# it made.
 WHEEL_ARCHITECTURES = ["80", "90"]
 # Assembled from an older one's PTX where that is built too: the kernels use nothing newer, and the
 # compiler goes over them less often.

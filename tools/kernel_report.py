@@ -6,10 +6,11 @@
     python tools/kernel_report.py write        the same, and rewrites the budget and its table
     python tools/kernel_report.py wheel FILE   the wheel's size
 
-`check` compiles the kernels in build/, as for a wheel, which then takes these objects. With
-CUDML_KERNEL_REPORT set, the build puts `kernel_report.py compile` before nvcc, which turns warnings
-into errors, names the registers of the PTX so that it compresses, and leaves what the compiler says
-of each kernel, and what its PTX must not hold, beside the object.
+`check` compiles the kernels in build/, as for a wheel, which then takes these objects. The build
+puts `kernel_report.py shorten` before nvcc, which names the registers of the PTX so that it
+compresses; with CUDML_KERNEL_REPORT set it is `kernel_report.py compile`, which also turns warnings
+into errors and leaves what the compiler says of each kernel, and what its PTX must not hold, beside
+the object.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ import ptx_lint
 import ptx_scopes
 from kernel_budget import BUDGET, REWRITE, ROOT, TABLE, TOTAL, Budget, Kernel
 
-WHEEL_BYTES = 8_000_000
+WHEEL_BYTES = 8_000_000  # with the code of one architecture
+FURTHER_BYTES = 1_600_000  # of each further one
 STRICT = ["-Werror", "all-warnings", "-Xcompiler=-Werror", "-Xptxas", "-v"]
 ENTRY = re.compile(r"Compiling entry function '([\w$]+)' for 'sm_(\w+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -96,6 +98,19 @@ def shorten(command: list[str]) -> None:
     section = f".nv_fatbin={fatbin}"
     target = command[command.index("-o") + 1]
     subprocess.run(["objcopy", "--update-section", section, target], check=True)
+
+
+def compile_shortly(command: list[str]) -> int:
+    """nvcc, as a user builds; where the PTX can't be put back, the object has nvcc's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = [*command, "--keep", "--keep-dir", folder]
+        status = subprocess.run(kept).returncode
+        if status == 0:
+            try:
+                shorten(kept)
+            except (OSError, subprocess.CalledProcessError) as error:
+                print(f"{command[command.index('-c') + 1]}: the PTX stays long: {error}")
+    return status
 
 
 def machine_codes(kept: Path) -> dict[str, dict[str, Any]]:
@@ -296,13 +311,16 @@ def report(is_writing: bool) -> int:
 
 def wheel(path: Path) -> int:
     size = path.stat().st_size
-    print(f"{path.name}: {size / 1e6:.2f} MB of at most {WHEEL_BYTES / 1e6:.0f}")
-    return 0 if size <= WHEEL_BYTES else 1
+    most = WHEEL_BYTES + FURTHER_BYTES * (len(cuda_toolkit.architectures()) - 1)
+    print(f"{path.name}: {size / 1e6:.2f} MB of at most {most / 1e6:.1f}")
+    return 0 if size <= most else 1
 
 
 def main(words: list[str]) -> int:
     if words[:1] == ["compile"]:
         return compile_one(words[2:], words[1].split(","))
+    if words[:1] == ["shorten"]:
+        return compile_shortly(words[1:])
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="compile and compare with the budget")

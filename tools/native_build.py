@@ -141,13 +141,14 @@ def facts_of(name, why, toolkit_version="", archs=()):
 
 
 def nvcc_command(cuda):
-    """nvcc; for the gates of continuous integration, the script that notes what it says."""
-    if not os.environ.get("CUDML_KERNEL_REPORT"):
-        return [cuda.nvcc]
+    """nvcc behind the script that shortens its PTX; for the gates of continuous integration, it
+    notes what nvcc says, too."""
     # The interpreter itself: an environment's name for it must not change the command.
-    python = Path(sys.executable).resolve()
+    script = [Path(sys.executable).resolve(), ROOT / "tools" / "kernel_report.py"]
+    if not os.environ.get("CUDML_KERNEL_REPORT"):
+        return [*script, "shorten", cuda.nvcc]
     checked = ",".join(cuda_toolkit.checked_architectures())
-    return [python, ROOT / "tools" / "kernel_report.py", "compile", checked, cuda.nvcc]
+    return [*script, "compile", checked, cuda.nvcc]
 
 
 def whole_core_ninja(folder, flags, link=(), level=()):

@@ -326,10 +326,14 @@ def test_the_real_compiler(tmp_path: Path, line: str, status: int) -> None:
     assert any(re.fullmatch(r"(atom|red)\.global\.add\.f32", i) for i in found)
 
 
-def test_the_wheel_has_a_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("archs", "most"), [("90", 8_000_000), ("80,90,120", 11_200_000)])
+def test_the_wheel_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archs: str, most: int
+) -> None:
+    monkeypatch.setenv("CUDML_CUDA_ARCHS", archs)
     wheel = tmp_path / "cudml.whl"
     with wheel.open("wb") as file:
-        file.truncate(kernel_report.WHEEL_BYTES)
+        file.truncate(most)
     assert kernel_report.main(["wheel", str(wheel)]) == 0
     with wheel.open("ab") as file:
         file.write(b"1")

@@ -147,3 +147,29 @@ def test_the_object_holds_the_shorter_text(tmp_path: Path) -> None:
     assert b"%F<" not in before and b"%F<" in after
     for kept in (b".target sm_75", b"_ZN5cudml4cuda10sum_kernelEPKfPfi", b"mul.wide.s32"):
         assert kept in before and kept in after
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_users_build_has_short_ptx(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], fails: bool
+) -> None:
+    """Nothing that a gate forbids stops it, nor PTX that stays as it was."""
+    toolkit = cuda_toolkit.find()
+    if toolkit is None:
+        pytest.skip("no CUDA toolkit is installed")
+    seen: list[str] = []
+    rename = ptx_scopes.rewritten
+
+    def rewritten(ptx: str) -> str:
+        seen.append(ptx)
+        if fails:
+            raise OSError("no room")
+        return rename(ptx)
+
+    monkeypatch.setattr(ptx_scopes, "rewritten", rewritten)
+    source, target = tmp_path / "bad.cu", tmp_path / "bad.cu.o"
+    source.write_text("__global__ void bad_kernel(float* y) { int unused; atomicAdd(y, 1.0f); }\n")
+    words = [str(toolkit.nvcc), *cuda_toolkit.code_flags(["90"]), "-c", str(source)]
+    assert kernel_report.main(["shorten", *words, "-o", str(target)]) == 0
+    assert target.exists() and len(seen) == 1 and "bad_kernel" in seen[0]
+    assert ("the PTX stays long: no room" in capfd.readouterr().out) == fails
