@@ -160,6 +160,19 @@ def _candidates(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]
             yield name or "(model)", module
 
 
+def _fuse_all(report: Report, rows: dict[torch.nn.Module, Row]) -> None:
+    """Gives every activation that may be fused to its normalization, and says so in the rows."""
+    found = _fusion.find(report.model)
+    for pair in found.pairs:
+        report._fuse(pair)
+        row = rows.setdefault(pair.norm, Row(pair.norm_name, type(pair.norm).__name__, ""))
+        row.action = "fused"
+        row.note = f"with {pair.activation_name}, {type(pair.activation).__name__}"
+    for norm, note in found.notes.items():
+        if norm in rows:
+            rows[norm].note = note
+
+
 def convert(model: torch.nn.Module, fuse_activation: bool = True, inplace: bool = False) -> Report:
     """Replaces torch.nn's poolings, paddings and normalizations in a model by cudml's.
 
@@ -205,14 +218,7 @@ def convert(model: torch.nn.Module, fuse_activation: bool = True, inplace: bool 
         if not why:
             report._replace(module, MODULES[type(module)])
     if fuse_activation:
-        found = _fusion.find(report.model)
-        for pair in found.pairs:
-            report._fuse(pair)
-            row = rows.setdefault(pair.norm, Row(pair.norm_name, type(pair.norm).__name__, ""))
-            row.action = "fused"
-            row.note = f"with {pair.activation_name}, {type(pair.activation).__name__}"
-        for norm, note in found.notes.items():
-            if norm in rows:
-                rows[norm].note = note
+        with _fusion.alone:
+            _fuse_all(report, rows)
     report.rows = list(rows.values())
     return report

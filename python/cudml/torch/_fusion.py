@@ -11,7 +11,9 @@ import contextlib
 import copy
 import dataclasses
 import itertools
+import os
 import random
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,6 +53,11 @@ ACTIVATIONS: dict[type, Callable[[Any], Any]] = {
 }
 # The same as functions of torch, of torch.nn.functional and of tensors, in place or not.
 FUNCTIONS = {*(kind.__name__.lower() for kind in ACTIVATIONS), "leaky_relu"} - {"leakyrelu"}
+
+# Held during a search: torch.fx exchanges what every module is called by, and a second thread
+# would put back what the first one has put there; a program compiled meanwhile would be refused.
+alone = threading.RLock()
+os.register_at_fork(after_in_child=alone._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass
@@ -111,10 +118,30 @@ def _blanks(model: torch.nn.Module) -> Iterator[tuple[int, Any]]:
 
 
 class _Calls(fx.Tracer):
-    """A tracer to which every child is one call."""
+    """A tracer to which every child is one call.
+
+    While it traces, the calls and attributes of all modules come here: those of other threads are
+    let pass.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
         return True
+
+    def call_module(
+        self, m: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if threading.get_ident() != self._thread:
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        if threading.get_ident() != self._thread:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
 
 
 def _is_norm(module: Any) -> bool:
