@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from array_support import child, child_says
@@ -151,3 +155,58 @@ def test_beside_an_openmp_runtime(threads: str) -> None:
         script = OPENMP
     done = child(script, CUDML_THREADS=threads, PYTHONWARNINGS="ignore")
     assert done.returncode == 0 and done.stdout.strip() == "ok", done.stdout + done.stderr
+
+
+# Where a library arranges for forks: what a thread does there waits until it is told to go on.
+HOOK = """
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int has_begun = 0;
+int goes_on = 0;
+
+typedef void (*handler)(void);
+int __register_atfork(handler before, handler after, handler in_child, void* library) {
+  int (*next)(handler, handler, handler, void*) = dlsym(RTLD_NEXT, "__register_atfork");
+  if (getpid() != syscall(SYS_gettid)) {
+    __atomic_store_n(&has_begun, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&goes_on, __ATOMIC_SEQ_CST)) usleep(1000);
+  }
+  return next(before, after, in_child, library);
+}
+"""
+
+FIRST = (
+    BIG
+    + """
+import ctypes, signal
+hook = ctypes.CDLL(sys.argv[1])
+has_begun, goes_on = (ctypes.c_int.in_dll(hook, name) for name in ('has_begun', 'goes_on'))
+cudml.set_num_threads(2)
+first = threading.Thread(target=big)
+first.start()
+while first.is_alive() and not has_begun.value:
+    time.sleep(0.001)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    os._exit(0 if len(big()) == 3 else 3)
+status = os.waitpid(pid, 0)[1]
+goes_on.value = 1
+first.join()
+print(os.waitstatus_to_exitcode(status))
+"""
+)
+
+
+@pytest.mark.bug("RUN-09")
+def test_a_fork_while_another_thread_makes_the_first_call(tmp_path: Path) -> None:
+    """The child waits for nothing that the thread it lacks has begun."""
+    source, hook = tmp_path / "hook.c", tmp_path / "hook.so"
+    source.write_text(HOOK)
+    compiler = os.environ.get("CC", "cc").split()
+    command = [*compiler, "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", hook, source, "-ldl"]
+    subprocess.run(command, check=True)
+    done = child(FIRST, str(hook), LD_PRELOAD=str(hook), PYTHONWARNINGS="ignore")
+    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stdout + done.stderr

@@ -44,8 +44,9 @@ class ArenaKey {
   bool is_made_;
 };
 
+const ArenaKey key;  // made as the library is loaded, where no fork comes in between
+
 [[gnu::noinline]] bool make_arena() {
-  static const ArenaKey key;
   void* const memory = ::operator new(kArenaBytes, kAlignment, std::nothrow);
   if (memory && !key.remember(memory)) {
     ::operator delete(memory, kAlignment);

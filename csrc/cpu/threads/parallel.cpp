@@ -53,26 +53,27 @@ int default_threads() {
   return std::clamp(std::min(n, quota()), 1, kMaxThreads);
 }
 
+// Asked as the library is loaded: a child that is forked while another thread initializes something
+// waits for that for ever.
+#ifdef _SC_LEVEL2_CACHE_SIZE
+const int64_t level2_found = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#else
+constexpr int64_t level2_found = 0;
+#endif
+#ifdef _SC_LEVEL3_CACHE_SIZE
+const int64_t level3_found = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#else
+constexpr int64_t level3_found = 0;
+#endif
+
 /// What one core has at the second level.
 int64_t level2_bytes() {
   constexpr int64_t kUsual = 1 << 20;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-  static const int64_t found = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return found > 0 ? found : kUsual;
-#else
-  return kUsual;
-#endif
+  return level2_found > 0 ? level2_found : kUsual;
 }
 
 /// What cores share at the third level, if there is one; virtual machines may make it up.
-int64_t level3_bytes() {
-#ifdef _SC_LEVEL3_CACHE_SIZE
-  static const int64_t found = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return std::max<int64_t>(found, 0);
-#else
-  return 0;
-#endif
-}
+int64_t level3_bytes() { return std::max<int64_t>(level3_found, 0); }
 
 /// CUDML_STREAM_BYTES, or else `usual`.
 int64_t stream_bytes(int64_t usual) {
@@ -80,22 +81,24 @@ int64_t stream_bytes(int64_t usual) {
   return forced >= 0 ? forced : usual;
 }
 
-std::atomic<int>& chosen_threads() {
-  static std::atomic<int> n{default_threads()};
-  return n;
-}
+std::atomic<int> chosen_threads{0};  // 0: not asked for yet
 
 /// A part of the third level, but no more than goes with the threads' own: others use it too.
 int64_t kept_bytes() {
-  const int64_t own = level2_bytes() * chosen_threads();
+  const int64_t own = level2_bytes() * num_threads();
   return std::max(2 * own, std::min(8 * own, level3_bytes() / 2));
 }
 
 }  // namespace
 
-int num_threads() { return chosen_threads(); }
+int num_threads() {
+  int chosen = chosen_threads;
+  if (chosen) return chosen;
+  const int found = default_threads();
+  return chosen_threads.compare_exchange_strong(chosen, found) ? found : chosen;
+}
 
-void set_num_threads(int n) { chosen_threads() = std::clamp(n, 1, kMaxThreads); }
+void set_num_threads(int n) { chosen_threads = std::clamp(n, 1, kMaxThreads); }
 
 bool is_streamed(int64_t bytes) {
   return bytes >= stream_bytes(2 * level2_bytes() * num_threads());

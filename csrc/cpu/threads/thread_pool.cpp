@@ -203,14 +203,10 @@ alignas(Pool) std::byte memory[sizeof(Pool)];
 
 // Never destroyed: workers sleep in it until the process ends. A forked child has none of its
 // parent's threads, so it starts over with a new one, in the same place as there may be no memory.
-// Null where that cannot be arranged.
-Pool* pool() {
-  static Pool* const instance = [] {
-    const bool starts_over = pthread_atfork(nullptr, nullptr, [] { new (memory) Pool; }) == 0;
-    return starts_over ? new (memory) Pool : nullptr;
-  }();
-  return instance;
-}
+// Made as the library is loaded: a child that is forked while another thread initializes something
+// waits for that for ever. Null where forks cannot be arranged for.
+Pool* const pool =
+    pthread_atfork(nullptr, nullptr, [] { new (memory) Pool; }) == 0 ? new (memory) Pool : nullptr;
 
 }  // namespace
 
@@ -223,8 +219,7 @@ void Job::run_range(int64_t begin, int64_t end) const {
 }
 
 bool run_on_threads(const Job& job, int threads, bool are_all) {
-  Pool* const threads_of = pool();
-  return threads_of && threads_of->run(job, threads, are_all);
+  return pool && pool->run(job, threads, are_all);
 }
 
 }  // namespace cudml::cpu
