@@ -157,6 +157,53 @@ def test_beside_an_openmp_runtime(threads: str) -> None:
     assert done.returncode == 0 and done.stdout.strip() == "ok", done.stdout + done.stderr
 
 
+HANDLER = (
+    BIG
+    + """
+import signal
+if sys.argv[1] == 'team':
+    import torch
+    torch.set_num_threads(2)
+    one = torch.ones(600, 600)
+    more = lambda: float((one + one).sum()) == 720000
+else:
+    more = lambda: True
+cudml.set_num_threads(2)
+y = np.concatenate([x] * 4)
+def run():
+    return cudml.lp_pooling(y, 5, 1, p=3).tobytes()
+want, child = run(), None
+def fork(number, frame):
+    global child
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+signal.signal(signal.SIGVTALRM, fork)
+for k in range(4):
+    assert more()
+    child = None
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.04 * (k + 1))
+    while child is None:
+        got = run()
+        assert got == want
+    if child == 0:
+        os._exit(0 if more() and run() == want else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, k
+print('ok')
+"""
+)
+
+
+@pytest.mark.bug("RUN-09")
+@pytest.mark.parametrize("threads", ["own", "team"])
+def test_a_handler_of_a_signal_forks_inside_of_a_call(threads: str) -> None:
+    """Both processes go on with the call, the child without the other threads."""
+    if threads == "team":
+        pytest.importorskip("torch")
+    done = child(HANDLER, threads, PYTHONWARNINGS="ignore")
+    assert done.returncode == 0 and done.stdout.strip() == "ok", done.stdout + done.stderr
+
+
 # Where a library arranges for forks: what a thread does there waits until it is told to go on.
 HOOK = """
 #include <dlfcn.h>

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -139,8 +140,9 @@ class Team {
     work_ = work;
     context_ = context;
     caller_ = pthread_self();
-    runtime.parallel([](void* team) { static_cast<Team*>(team)->take_part(); }, this,
-                     unsigned(threads), 0);
+    if (_setjmp(outside_) == 0)
+      runtime.parallel([](void* team) { static_cast<Team*>(team)->take_part(); }, this,
+                       unsigned(threads), 0);
     members_.end();
     note_lateness(Clock::now());
     return true;
@@ -156,7 +158,11 @@ class Team {
     const bool is_caller = pthread_equal(pthread_self(), caller_);
     if (!is_caller) members_.note();
     work_(context_);
-    if (is_caller) caller_end_ = Clock::now();
+    if (!is_caller) return;
+    caller_end_ = Clock::now();
+    // A handler of a signal has forked in here: the others, for whom the runtime would wait, are
+    // not in this process, and what comes after finds itself in a parallel region.
+    if (is_forked) longjmp(outside_, 1);
   }
 
   /// A runtime waits for every member, however long that is withheld from its processor by threads
@@ -171,6 +177,7 @@ class Team {
   void (*work_)(void*) = nullptr;
   void* context_ = nullptr;
   pthread_t caller_{};
+  jmp_buf outside_;  // where the call is made
   OpenMpMembers members_;
   Clock::time_point caller_end_, rests_until_;
   Clock::duration rest_ = kShortRest;

@@ -108,32 +108,71 @@ void await_change(const std::atomic<T>& value, T old) {
   }
 }
 
-class Pool {
+/// Lets threads into a job while it is open.
+class Gate {
  public:
-  bool run(const Job& job, int threads, bool are_all) {
-    if (busy_.test_and_set(std::memory_order_acquire)) return false;
-    if (!are_all || !run_on_team(job, threads)) run_on_workers(job, threads);
-    const std::exception_ptr error = shares_.end();
-    busy_.clear(std::memory_order_release);
-    if (error) std::rethrow_exception(error);
-    return true;
+  void open() { state_.store(kOpen, std::memory_order_release); }
+
+  bool enter() {
+    int state = state_.load(std::memory_order_relaxed);
+    while (state & kOpen)
+      if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) return true;
+    return false;
+  }
+  void leave() {
+    if (state_.fetch_sub(1, std::memory_order_acq_rel) == 1) state_.notify_one();
+  }
+
+  /// Waits for those inside. One that has not woken up yet stays outside, so a busy core never
+  /// delays the call.
+  void close() {
+    for (int inside = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen; inside > 0;
+         inside = state_.load(std::memory_order_acquire))
+      await_change(state_, inside);
   }
 
  private:
   static constexpr int kOpen = 1 << 30;
 
+  std::atomic<int> state_{0};  // kOpen while a job may be entered, plus the threads inside
+};
+
+thread_local constinit bool is_inside = false;  // this thread has called the pool
+
+class Pool {
+ public:
+  bool run(const Job& job, int threads, bool are_all) {
+    if (busy_.test_and_set(std::memory_order_acquire)) return false;
+    is_inside = true;
+    if (!are_all || !run_on_team(job, threads)) run_on_workers(job, threads);
+    const std::exception_ptr error = shares_.end();
+    is_inside = false;
+    busy_.clear(std::memory_order_release);
+    if (error) std::rethrow_exception(error);
+    return true;
+  }
+
+  /// Has others end what they have begun of a job, and begin no more of it.
+  void close() {
+    workers_gate_.close();
+    team_gate_.close();
+  }
+
+  /// In a child that the caller's thread has forked inside of its job, which goes on without them.
+  void forget_workers() {
+    workers_ = 0;
+    placement_ = {};
+  }
+
+ private:
   void run_on_workers(const Job& job, int threads) {
     shares_.begin(job, std::min(threads, 1 + grow(threads - 1)));
     placement_.keep_off_caller();
-    gate_.store(kOpen, std::memory_order_release);
+    workers_gate_.open();
     epoch_.fetch_add(1, std::memory_order_release);
     epoch_.notify_all();
-    shares_.run(0);
-    // All grains are taken. Workers still inside are waited for; one that has not woken up yet
-    // finds the gate closed, so a busy core never delays the call.
-    for (int inside = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen; inside > 0;
-         inside = gate_.load(std::memory_order_acquire))
-      await_change(gate_, inside);
+    shares_.run(0);  // all grains are taken then
+    workers_gate_.close();
   }
 
   /// On the threads of an OpenMP runtime. Members of its team get parts in the order they come in,
@@ -142,15 +181,20 @@ class Pool {
     shares_.begin(job, threads);
     caller_ = pthread_self();
     members_.store(0, std::memory_order_relaxed);
-    return run_on_openmp(
+    team_gate_.open();
+    const bool has_run = run_on_openmp(
         [](void* context) {
           Pool& pool = *static_cast<Pool*>(context);
           if (!reserve_arena()) return;  // the caller, which has one, runs all parts then
           const FloatState state;
-          const bool is_caller = pthread_equal(pthread_self(), pool.caller_);
-          pool.shares_.run(is_caller ? 0 : 1 + pool.members_.fetch_add(1));
+          if (pthread_equal(pthread_self(), pool.caller_)) return pool.shares_.run(0);
+          if (!pool.team_gate_.enter()) return;
+          pool.shares_.run(1 + pool.members_.fetch_add(1));
+          pool.team_gate_.leave();
         },
         this, threads);
+    team_gate_.close();
+    return has_run;
   }
 
   /// Starts workers up to `wanted`; returns how many there are, fewer where the system refuses.
@@ -176,17 +220,10 @@ class Pool {
     for (;;) {
       await_change(epoch_, seen);
       seen = epoch_.load(std::memory_order_acquire);
-      if (!reserve_arena() || !enter()) continue;
+      if (!reserve_arena() || !workers_gate_.enter()) continue;
       if (part < shares_.parts()) shares_.run(part);
-      if (gate_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.notify_one();
+      workers_gate_.leave();
     }
-  }
-
-  bool enter() {
-    int gate = gate_.load(std::memory_order_relaxed);
-    while (gate & kOpen)
-      if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire)) return true;
-    return false;
   }
 
   std::atomic_flag busy_;
@@ -194,19 +231,33 @@ class Pool {
   int workers_ = 0;
   Placement placement_;
   std::atomic<uint32_t> epoch_{0};
-  std::atomic<int> gate_{0};  // kOpen while a job may be entered, plus the workers inside
+  Gate workers_gate_, team_gate_;
   pthread_t caller_{};
   std::atomic<int> members_{0};  // of an OpenMP team, besides the caller
 };
 
 alignas(Pool) std::byte memory[sizeof(Pool)];
 
-// Never destroyed: workers sleep in it until the process ends. A forked child has none of its
-// parent's threads, so it starts over with a new one, in the same place as there may be no memory.
-// Made as the library is loaded: a child that is forked while another thread initializes something
-// waits for that for ever. Null where forks cannot be arranged for.
+/// A handler of a signal may fork in the middle of its thread's own job: what others have begun of
+/// it they end before.
+void before_fork() {
+  if (is_inside) std::launder(reinterpret_cast<Pool*>(memory))->close();
+}
+
+/// A forked child has none of its parent's threads, so it starts over with a new pool, in the same
+/// place as there may be no memory.
+void in_child() {
+  if (is_inside)
+    std::launder(reinterpret_cast<Pool*>(memory))->forget_workers();
+  else
+    new (memory) Pool;
+}
+
+// Never destroyed: workers sleep in it until the process ends. Made as the library is loaded: a
+// child that is forked while another thread initializes something waits for that for ever. Null
+// where forks cannot be arranged for.
 Pool* const pool =
-    pthread_atfork(nullptr, nullptr, [] { new (memory) Pool; }) == 0 ? new (memory) Pool : nullptr;
+    pthread_atfork(before_fork, nullptr, in_child) == 0 ? new (memory) Pool : nullptr;
 
 }  // namespace
 
