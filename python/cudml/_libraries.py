@@ -76,12 +76,12 @@ def name_of(array: Any) -> str:
 
 def find(array: Any) -> Library | None:
     """The library of an array, or of the nearest base of its type that belongs to one."""
-    kind = type(array)
+    kind, count = type(array), len(_registry)  # others may register one meanwhile
     found = _of_types.get(kind)
-    if found is None or found[1] != len(_registry):
+    if found is None or found[1] != count:
         if len(_of_types) >= _MOST_TYPES:  # they are kept alive
             _of_types.clear()
-        found = _of_types[kind] = _registry.get(name_of(array)), len(_registry)
+        found = _of_types[kind] = _registry.get(name_of(array)), count
     return found[0]
 
 
