@@ -40,11 +40,13 @@ std::string reason_to_refuse(const char* op, py::handle array) {
 void tell_written(py::handle array) {
   static PyTypeObject* known = nullptr;  // the type that asked last; it is kept alive
   static PyObject* hook = nullptr;       // what its library wants to be called with, or None
+  py::object former_type, former_hook;   // dropped last: that may run Python code, which comes here
   if (PyTypeObject* const type = Py_TYPE(array.ptr()); type != known) {
-    PyObject* const found = function("written_hook")(array).release().ptr();
-    Py_XDECREF(std::exchange(hook, found));
+    py::object found = function("written_hook")(array);
     Py_INCREF(reinterpret_cast<PyObject*>(type));
-    Py_XDECREF(reinterpret_cast<PyObject*>(std::exchange(known, type)));
+    former_hook = py::reinterpret_steal<py::object>(std::exchange(hook, found.release().ptr()));
+    former_type =
+        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(std::exchange(known, type)));
   }
   if (hook != Py_None) py::reinterpret_borrow<py::object>(hook)(array);
 }
