@@ -1,7 +1,6 @@
 // Devices, memory and order between streams, through the statically linked runtime.
 #include <algorithm>
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -133,7 +132,8 @@ DeviceQuery query_devices() {
 }
 
 Situation situation_of_device(int device) {
-  static const std::unique_ptr<Facts[]> facts(new Facts[kMostDevices]);
+  // Never destroyed: threads may still call while the process ends.
+  static Facts* const facts = new Facts[kMostDevices];
   const int count = device_count();
   if (device < 0 || device >= count)
     throw Error("this machine has " + std::to_string(count) + " CUDA device" +
@@ -273,7 +273,7 @@ cudaMemPool_t new_pool(int device) {
 
 /// The current device's pool, made when it is first needed; null where it can have none.
 cudaMemPool_t own_pool() {
-  static const std::unique_ptr<Pool[]> pools(new Pool[kMostDevices]);
+  static Pool* const pools = new Pool[kMostDevices];  // likewise
   const int device = current_device();
   if (device >= kMostDevices) return nullptr;
   Pool& pool = pools[device];

@@ -193,6 +193,25 @@ def test_the_interpreter_ends_quietly_with_a_device(simulated_device: None) -> N
     assert child_says(script) == ""
 
 
+@pytest.mark.bug("RUN-10")
+def test_a_call_after_everything_else_has_ended(simulated_device: None) -> None:
+    """As a thread makes it that goes on while the process ends: here the last handler of exit."""
+    script = (
+        SIMULATED
+        + """
+import ctypes
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def last(_):
+    os.write(1, b'ok' if np.array_equal(pool(), want) else b'different')
+    os._exit(0)
+ctypes.CDLL(None).__cxa_atexit(last, None, None)
+pool()
+ctypes.PyDLL(None).exit(0)
+"""
+    )
+    assert child_says(script) == "ok"
+
+
 WITHOUT = """
 import numpy as np
 import cudml
