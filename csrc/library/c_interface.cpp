@@ -11,6 +11,7 @@
 #include "library/compiled.h"
 #include "library/environment.h"
 #include "library/errors.h"
+#include "library/thread_text.h"
 
 struct cudml_operator {
   std::shared_ptr<const cudml::library::Operator> lowered;
@@ -64,9 +65,8 @@ cudml_execution read(const cudml_execution* execution) {
 }
 
 const char* kept(std::string text) {
-  static thread_local std::string latest;
-  latest = std::move(text);
-  return latest.c_str();
+  struct Answer;
+  return (thread_text<Answer>() = std::move(text)).c_str();
 }
 
 cudml_status describe_slot(const cudml_compiled* compiled, bool is_output, uint32_t index,

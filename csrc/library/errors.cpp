@@ -6,26 +6,26 @@
 
 #include "core/check.h"
 #include "cuda/device.h"
+#include "library/thread_text.h"
 
 namespace cudml::library {
 namespace {
 
 /// Of a thread's latest failure. A text that there is no memory for is constant.
 struct Latest {
-  std::string text;
   const char* constant = "";
   int cuda_error = 0;
 
-  const char* message() const { return constant ? constant : text.c_str(); }
+  const char* message() const { return constant ? constant : thread_text<Latest>().c_str(); }
 };
 
-thread_local Latest latest;
+thread_local constinit Latest latest;
 
 cudml_status failed(cudml_status status, const char* message, int cuda_error = 0) noexcept {
   latest.cuda_error = cuda_error;
   latest.constant = nullptr;
   try {
-    latest.text = message;
+    thread_text<Latest>() = message;
   } catch (...) {
     latest.constant = "a failure whose message there was no memory for";
   }

@@ -27,6 +27,38 @@ def test_a_plugin_is_unloaded_while_its_threads_wait(tmp_path: Path) -> None:
     assert run([str(program), str(shared)], CUDML_NUM_THREADS="3").stdout == "255 3 255\n"
 
 
+def test_messages_of_a_process_that_ends(tmp_path: Path) -> None:
+    """A global object's destructor hears of failures, too, after all that the thread had ended."""
+    source = tmp_path / "last.cpp"
+    source.write_text(LAST)
+    program = built(source, tmp_path)
+    assert run([str(program)]).stdout == "told\n"
+
+
+LAST = """
+#include <cudml/cudml.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+bool is_told() {
+  return cudml_set_num_threads(0) && std::strstr(cudml_last_error(), "threads is 0; it must be");
+}
+struct Last {
+  ~Last() {
+    static unsigned char* own[256];  // among it what the thread has given back
+    for (size_t i = 0; i < 256; ++i) {
+      own[i] = static_cast<unsigned char*>(std::malloc(1 + i));
+      std::memset(own[i], 7, 1 + i);
+    }
+    bool is = is_told();
+    for (size_t i = 0; i < 256; ++i)
+      for (size_t k = 0; k <= i; ++k) is = is && own[i][k] == 7;
+    std::puts(is ? "told" : "lost");
+  }
+} last;
+int main() { return is_told() ? 0 : 1; }
+"""
+
 PLUGIN = """
 #include <cudml/cudml.h>
 #include <stdlib.h>
