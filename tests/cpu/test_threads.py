@@ -269,3 +269,33 @@ def test_affinity_limits_the_threads() -> None:
     assert child_says(script) == "1"
     here = len(os.sched_getaffinity(0))
     assert 1 <= int(child_says(SAYS)) <= here
+
+
+WIDENED = """
+import ctypes, os
+import numpy as np
+import cudml
+cpu = ctypes.CDLL(None).sched_getcpu
+before, all_of_them = set(os.listdir('/proc/self/task')), os.sched_getaffinity(0)
+x, first = np.zeros((8, 8, 256, 256), np.float32), min(all_of_them)
+cudml.set_num_threads(2)
+os.sched_setaffinity(0, {first})
+cudml.max_pooling(x, 3)
+(worker,) = set(os.listdir('/proc/self/task')) - before
+os.sched_setaffinity(0, all_of_them)
+for _ in range(100):
+    is_there = cpu() == first
+    cudml.max_pooling(x, 3)
+    if is_there and cpu() == first:
+        break
+print(first in os.sched_getaffinity(int(worker)) and is_there)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="the system has no affinity, or one processor",
+)
+def test_workers_leave_a_processor_that_their_caller_was_confined_to() -> None:
+    """While it is still on that one it does not keep them there."""
+    assert child_says(WIDENED) == "False"

@@ -25,7 +25,8 @@ class Placement {
  private:
   pthread_t worker_[kMost];
   int count_ = 0;
-  int caller_ = -1;  // the processor that they were last kept off
+  int caller_ = -1;           // the processor that they were last kept off
+  bool is_confined_ = false;  // that one is all that the caller may use, until it may use others
 };
 
 }  // namespace cudml::cpu
