@@ -107,13 +107,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def backend(request: pytest.FixtureRequest) -> Iterator[backends.Backend]:
     """Where the operators run; harness.check() and cudml's functions follow it.
 
-    Only "cuda" may skip. A test that asks nothing of its back end must not be marked small.
+    "cuda" may skip, and what --backend leaves out. A test that asks nothing of its back end must not be marked small.
     """
     chosen = backends.BACKENDS[getattr(request, "param", "cpu")]
     if chosen is backends.CUDA and backends.why_no_cuda():
         pytest.skip(backends.why_no_cuda())
-    if chosen is backends.CUDA and "cuda" not in chosen_backends(request.config):
-        pytest.skip("--backend leaves cuda out")
+    if chosen is not backends.CPU and chosen.name not in chosen_backends(request.config):
+        pytest.skip(f"--backend leaves {chosen.name} out")
     before = backends.calls[chosen.name] + backends.left[chosen.name]
     with backends.using(chosen):
         yield chosen
