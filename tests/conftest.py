@@ -107,7 +107,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def backend(request: pytest.FixtureRequest) -> Iterator[backends.Backend]:
     """Where the operators run; harness.check() and cudml's functions follow it.
 
-    "cuda" may skip, and what --backend leaves out. A test that asks nothing of its back end must not be marked small.
+    "cuda" may skip, and what --backend leaves out. A test that asks nothing of its back end must
+    not be marked small.
     """
     chosen = backends.BACKENDS[getattr(request, "param", "cpu")]
     if chosen is backends.CUDA and backends.why_no_cuda():
