@@ -166,26 +166,25 @@ Geometry place_geometry(const PoolGradPlan& plan, const Situation& s) {
   return geometry_of(plan, s, rows_of(plan, 1, 1, 0).tiles);
 }
 
-Geometry pairs_geometry(const PoolGradPlan& plan, const Situation&) {
-  if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
-  const int64_t blocks = (int64_t{pairs_of(plan).units} + kPoolGradThreads - 1) / kPoolGradThreads;
+/// n threads, which loop where the grid is cut short.
+Geometry threads_for(int64_t n) {
+  const int64_t blocks = (n + kPoolGradThreads - 1) / kPoolGradThreads;
   return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
+}
+
+Geometry pairs_geometry(const PoolGradPlan& plan, const Situation&) {
+  return threads_for(pool_grad_elements(plan) == 0 ? 0 : pairs_of(plan).units);
 }
 
 Geometry strips_geometry(const PoolGradPlan& plan, const Situation&) {
-  if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
+  if (pool_grad_elements(plan) == 0) return threads_for(0);
   const int64_t units = strips_of(plan, false).units,
                 warps = (units + kStripLanes - 1) / kStripLanes;
-  const int64_t threads = plan.forward.kind == PoolKind::max ? warps * 32 : units;
-  const int64_t blocks = (threads + kPoolGradThreads - 1) / kPoolGradThreads;
-  return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
+  return threads_for(plan.forward.kind == PoolKind::max ? warps * 32 : units);
 }
 
 Geometry vector_strips_geometry(const PoolGradPlan& plan, const Situation&) {
-  if (pool_grad_elements(plan) == 0) return {0, kPoolGradThreads, 0, 0};
-  const int64_t units = strips_of(plan, true).units;
-  const int64_t blocks = (units + kPoolGradThreads - 1) / kPoolGradThreads;
-  return {uint32_t(std::min(blocks, kMostLoopBlocks)), kPoolGradThreads, 0, 0};
+  return threads_for(pool_grad_elements(plan) == 0 ? 0 : strips_of(plan, true).units);
 }
 
 Geometry generic_geometry(const PoolGradPlan& plan, const Situation& s) {

@@ -182,8 +182,7 @@ __device__ __forceinline__ void store_tile(const PoolShape<int32_t>& s, const Se
       *here = value;
     } else {
       const auto counted = [&](int axis, int32_t o) {
-        const TapsOf<int32_t> t = taps_at(s.axis[axis], o);
-        return s.include_padding ? t.inside : t.real();
+        return counted_at<int32_t>(s.axis[axis], s.include_padding, o);
       };
       const int32_t planes = s.include_padding ? p.depth.inside : p.depth.real();
       const int64_t rows = int64_t{planes} * counted(1, p.at.space[1] + row);
