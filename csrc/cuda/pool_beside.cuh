@@ -14,7 +14,16 @@ struct BesideVector {
   Own own{};
   T left{}, right{};
 
-  /// `from` is the vector's place; 0 where there is no row, or nothing beside it.
+  /// What load() leaves where nothing is, instead of 0.
+  __device__ __forceinline__ void fill(T filler) {
+    Vector<T, kOwn> all;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) all.v[i] = filler;
+    own = std::bit_cast<Own>(all);
+    left = right = filler;
+  }
+
+  /// `from` is the vector's place; nothing is loaded where there is no row, or nothing beside it.
   __device__ __forceinline__ void load(const T* from, bool is_row, bool has_left, bool has_right) {
     if (!is_row) return;
     own = *reinterpret_cast<const Own*>(from);

@@ -22,22 +22,37 @@ TileAccess access_of(const PoolCall& call) {
   return access;
 }
 
-/// Rows of a strip: with the two above it, whole batches of loads.
-int32_t strip_rows_of(const PoolPlan& p) {
-  constexpr int64_t kMany = 14 << 17;  // outputs that fill a GPU with long strips
-  const PoolAxis& depth = p.axis[0];
-  if (depth.window != 1 || depth.start != 0 || depth.in != depth.out) return 0;
-  return inner_outputs(p) < kMany ? 6 : 14;
-}
-
-/// Rows of x and y are whole vectors, each under as many windows.
-template <class T>
+/// Rows of x and y are whole vectors, and each vector of x has as many windows as outputs.
+template <class T, int kS>
 bool has_strip_vectors(const PoolCall& call) {
   constexpr int kN = kVector<T>;
   const PoolPlan& p = call.plan;
   const PoolAxis& w = p.axis[2];
-  return w.start == 1 && w.in == w.out && w.in % kN == 0 && p.y.space[2] == 1 &&
-         makes_vectors(call.x, p.x, kN, sizeof(T)) && makes_vectors(call.y, p.y, kN, sizeof(T));
+  return w.start <= 1 && w.start >= 2 - kS && w.in == w.out * kS && w.in % kN == 0 &&
+         p.y.space[2] == 1 && makes_vectors(call.x, p.x, kN, sizeof(T)) &&
+         makes_vectors(call.y, p.y, kN / kS, sizeof(T));
+}
+
+/// Outputs of a strip along rows, 0 for tiles: with the rows of x above them, whole batches of
+/// loads.
+int32_t strip_rows_of(const PoolPlan& p, bool is_max) {
+  constexpr int64_t kMany = 14 << 17;  // outputs that fill a GPU with long strips
+  const PoolAxis& depth = p.axis[0];
+  if (depth.window != 1 || depth.start != 0 || depth.in != depth.out) return 0;
+  const bool is_short = inner_outputs(p) < kMany;
+  return is_max ? (is_short ? 4 : 16) : is_short ? 6 : 14;
+}
+
+template <class T, Pooled kWhat, int kH, int kW, int kS>
+TileAccess access_with_strips(const PoolCall& call) {
+  TileAccess access = access_of<Tile<T, kH, kW, kS>>(call);
+  if constexpr (kHasStrips<T, kWhat, kH, kW, kS>) {
+    constexpr bool kIsMax = kWhat == Pooled::max;
+    const bool in_vectors = has_strip_vectors<T, kS>(call);
+    if (in_vectors || !kIsMax) access.strip_rows = strip_rows_of(call.plan, kIsMax);
+    access.strip_vectors = in_vectors && access.strip_rows > 0;
+  }
+  return access;
 }
 
 template <int kH, int kW, int kS>
@@ -46,11 +61,9 @@ void launch_tile(const PoolCall& call) {
   visit_pooled<CommonMaxTypes, CommonTypes, CommonTypes>(p, [&]<class T, Pooled kWhat>() {
     if constexpr (kWhat != Pooled::lp) {
       using Shape = Tile<T, kH, kW, kS>;
-      TileAccess access = access_of<Shape>(call);
-      if (kHasStrips<kWhat, kH, kW, kS>) access.strip_rows = strip_rows_of(p);
-      access.strip_vectors = access.strip_rows > 0 && has_strip_vectors<T>(call);
+      const TileAccess access = access_with_strips<T, kWhat, kH, kW, kS>(call);
       const int64_t rows = access.strip_rows > 0 ? access.strip_rows : Shape::kOutH;
-      const int64_t columns = access.strip_vectors    ? kVector<T>
+      const int64_t columns = access.strip_vectors    ? kVector<T> / kS
                               : access.strip_rows > 0 ? 1
                                                       : Shape::kOutW;
       const auto cut = [&](int axis, int64_t n) { return (p.axis[axis].out + n - 1) / n; };

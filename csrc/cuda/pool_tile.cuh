@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/grid.cuh"
+#include "cuda/pool_max_vector_strips.cuh"
 #include "cuda/pool_tile_rows.cuh"
 #include "cuda/pool_vector_strips.cuh"
 
@@ -288,19 +289,27 @@ __device__ __forceinline__ void store_winners(const PoolShape<int32_t>& s, const
   }
 }
 
-/// Windows whose averages walk down columns where depth has windows of one.
-template <Pooled kWhat, int kH, int kW, int kS>
-inline constexpr bool kHasStrips = kWhat == Pooled::average && kH == 3 && kW == 3 && kS == 1;
+/// Windows that walk down columns where depth has windows of one: averages down any, maxima down
+/// whole vectors of them.
+template <class T, Pooled kWhat, int kH, int kW, int kS>
+inline constexpr bool kHasStrips =
+    kH == 3 && kW == 3 &&
+    (kWhat == Pooled::average ? kS == 1 : kWhat == Pooled::max && sizeof(T) > 1);
 
 /// `order` counts tiles of kOutH x kOutW outputs, or strips.
 template <class T, Pooled kWhat, int kH, int kW, int kS>
-__global__ void __launch_bounds__(kPoolThreads, kHasStrips<kWhat, kH, kW, kS> ? 3 : 2)
+__global__ void __launch_bounds__(kPoolThreads, kHasStrips<T, kWhat, kH, kW, kS>&& kS == 1 ? 3 : 2)
     pool_tile_kernel(PoolShape<int32_t> s, OutputOrder order, uint32_t tiles, TileAccess access,
                      const T* x, T* y, void* indices) {
   using Shape = Tile<T, kH, kW, kS>;
-  if constexpr (kHasStrips<kWhat, kH, kW, kS>)
-    if (access.strip_rows > 0)
-      return average_strips(s, order, tiles, access.strip_rows, access.strip_vectors, x, y);
+  if constexpr (kHasStrips<T, kWhat, kH, kW, kS>) {
+    if (access.strip_rows > 0) {
+      if constexpr (kWhat == Pooled::max)
+        return max_strips<kS>(s, order, tiles, access.strip_rows, x, y);
+      else
+        return average_strips(s, order, tiles, access.strip_rows, access.strip_vectors, x, y);
+    }
+  }
   for (uint32_t i = loop_begin<kPoolThreads>(); i < tiles; i += loop_step<kPoolThreads>()) {
     const TilePlace<Shape> place(s, order, i);
     OutputsOf<T, kWhat, Shape> out;

@@ -25,7 +25,7 @@ struct Tile {
 struct TileAccess {
   int32_t lead = -1;
   bool pairs = false, y_vectors = false, index_vectors = false;
-  int32_t strip_rows = 0;      // of outputs, where averages walk down columns instead
+  int32_t strip_rows = 0;      // of outputs, where threads walk down columns instead
   bool strip_vectors = false;  // of a vector of columns at a time
 };
 

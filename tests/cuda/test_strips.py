@@ -12,6 +12,7 @@ import backends
 import batch_support
 import cudml
 import harness
+from cudml import reference
 from kernel_case import environment
 
 DTYPES = [d for d in harness.FLOATS if d != "float64"]
@@ -100,6 +101,31 @@ def test_averages_of_rows_that_begin_anywhere(
     for moved in (harness.LAYOUTS["misaligned"](x), apart):
         found = bits("pool_tile_3x3_s1", "average_pooling", {**call, "x": moved})
         assert (found == first).all()
+
+
+@pytest.mark.device
+@pytest.mark.decision("D-MAX-3", "D-MAX-4")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("kind", ["random", "special", "lowest"])
+def test_maxima_of_rows_that_begin_anywhere(dtype: str, columns: str, rows: str, kind: str) -> None:
+    """Also of NaN in each place, and of windows that hold nothing or nothing but the lowest."""
+    shape, out, windows = of_windows(columns, rows)
+    x = harness.data(shape, dtype, 3, kind if kind != "lowest" else "exact")
+    x += x.dtype.type(0)  # no zero has a sign: of two, either may come out (D-MAX-6)
+    if kind == "lowest":
+        x[:, 1:] = -np.inf
+    call = {"x": x, "window_size": 3, **windows}
+    kernel = f"pool_tile_3x3_s{windows['strides']}"
+    first = bits(kernel, "max_pooling", call)
+    assert first.shape == out
+    expected = reference.max_pooling(**call)
+    assert (first == batch_support.bits(expected)).all()
+    apart = np.full((*x.shape[:-1], x.shape[-1] + 3), 3e4, x.dtype)[..., 3:]
+    apart[...] = x
+    for moved in (harness.LAYOUTS["misaligned"](x), apart):
+        assert (bits(kernel, "max_pooling", {**call, "x": moved}) == first).all()
 
 
 @pytest.mark.device
