@@ -127,6 +127,11 @@ struct MvnArgs {
 
   __device__ __forceinline__ bool has_statistics() const { return use_mean || use_variance; }
 
+  /// What the n values of a group that begins at `first` in x are measured from, their mean known.
+  __device__ __forceinline__ A pivot(A mean, double n, int64_t first) const {
+    return pivot_near(mean, n, [&] { return load_as_acc(x[first]); });
+  }
+
   /// The statistics of n values whose sums about the pivot are these. No mean wanted: pivot is 0.
   __device__ __forceinline__ Moments<A> moments(double n, A pivot, double sum,
                                                 double square_sum) const {

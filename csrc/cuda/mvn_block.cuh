@@ -64,7 +64,10 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
   Normalizer<A> normalizer;
   if (args.has_statistics()) {
     A pivot = 0;
-    if (args.use_mean) pivot = pivot_of<A>(block_all_sum(double(sum), first_scratch), shape.length);
+    if (args.use_mean) {
+      const double all = block_all_sum(double(sum), first_scratch);
+      pivot = args.pivot(pivot_of<A>(all, shape.length), shape.length, group.x);
+    }
     PivotSums<A> part;
     slots.for_each(row, [&](RowSlot<T>& slot, uint32_t) { part.add(slot, pivot); });
     if (row.has_tail()) part.add(load_as_acc(tail), pivot);

@@ -72,7 +72,12 @@ struct MvnTile {
     }
   }
 
-  /// The block's total for column threadIdx.x.
+  /// The column that this thread joins.
+  __device__ __forceinline__ uint32_t own_column() const {
+    return place.column - first + threadIdx.x;
+  }
+
+  /// The block's total for that column.
   __device__ __forceinline__ double total(const float* sums) const {
     double sum = 0;
     for (uint32_t s = 0; s < place.step; ++s) sum += sums[s * width + threadIdx.x];
@@ -86,7 +91,8 @@ struct MvnTile {
       add_up(pivot, false);
       __syncthreads();
       if (threadIdx.x < width) {
-        mine = pivot_of<float>(total(shared.sum), shape.row_count);
+        mine = args.pivot(pivot_of<float>(total(shared.sum), shape.row_count), shape.row_count,
+                          outer.x + own_column() * shape.x);
         shared.normalizer[threadIdx.x].value().pivot = mine;
       }
       __syncthreads();
@@ -96,7 +102,7 @@ struct MvnTile {
     add_up(pivot, true);
     __syncthreads();
     if (threadIdx.x < width) {
-      const uint32_t column = place.column - first + threadIdx.x;
+      const uint32_t column = own_column();
       shared.normalizer[threadIdx.x].value() = args.normalizer(
           args.moments(shape.row_count, mine, total(shared.sum), total(shared.square)),
           int64_t(place.outer) * shape.columns + column, column < shape.columns);

@@ -187,7 +187,9 @@ struct MvnColumnPart {
 #pragma unroll
       for (int e = 0; e < kN; ++e) {
         mean[e] /= float(count);
-        shared.pivot[first + e] = is_finite(mean[e]) ? mean[e] : 0;
+        const float pivot =
+            pivot_near(mean[e], count, [&] { return load_as_acc(unpacked<T>(v[0]).v[e]); });
+        shared.pivot[first + e] = is_finite(pivot) ? pivot : 0;
       }
     }
     __syncthreads();

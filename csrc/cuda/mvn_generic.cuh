@@ -22,7 +22,7 @@ __device__ Moments<Acc<T>> group_moments(const MvnArgs<T>& args, const MvnOffset
     if (args.use_mean) {
 #pragma unroll 1
       for (int64_t i = first; i < end; i += kMvnThreads) sum += read(i);
-      pivot = pivot_of<A>(sum, count);
+      pivot = pivot_near(pivot_of<A>(sum, count), count, [&] { return read(first); });
     }
     sum = 0;
 #pragma unroll 1

@@ -196,7 +196,9 @@ struct MvnGradColumnSums {
 #pragma unroll
     for (int e = 0; e < kN; ++e) {
       mean[e] /= float(n);
-      normal[e].pivot = is_finite(mean[e]) ? mean[e] : 0.0f;
+      const float pivot =
+          pivot_near(mean[e], n, [&] { return load_as_acc(unpacked<T>(x[0]).v[e]); });
+      normal[e].pivot = is_finite(pivot) ? pivot : 0.0f;
     }
   }
 

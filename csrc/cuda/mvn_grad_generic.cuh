@@ -93,7 +93,8 @@ __device__ Normalizer<A> own_normalizer(const MvnGradArgs<T>& args, const MvnGra
     for (int64_t i = threadIdx.x; i < n; i += kMvnGradThreads)
       sums.first.add(double(load_as_acc(args.x[first + cells.reduced.at(i).x])));
     sums = block_all_reduce<kMvnGradThreads>(sums, AddTotals{});
-    pivot = pivot_of<A>(sums.first.value(), double(n));
+    pivot = pivot_near(pivot_of<A>(sums.first.value(), double(n)), double(n),
+                       [&] { return load_as_acc(args.x[first]); });
     sums = {};
   }
   for (int64_t i = threadIdx.x; i < n; i += kMvnGradThreads) {

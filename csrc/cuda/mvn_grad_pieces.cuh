@@ -200,7 +200,7 @@ __device__ __forceinline__ float first_pivot(
     const typename MvnGradPiece<T>::Place (&batch)[kMvnGradPieceSlots],
     const Carrier (&x)[kMvnGradPieceSlots]) {
   constexpr int kN = kVector<T>;
-  float sum = 0;
+  float sum = 0, one = 0;
   uint32_t count = 0;
 #pragma unroll
   for (int s = 0; s < kMvnGradPieceSlots; ++s) {
@@ -208,12 +208,13 @@ __device__ __forceinline__ float first_pivot(
     if (n == 0) continue;
     float v[kN];
     widen(unpacked<T>(x[s]), v);
+    if (count == 0) one = v[0];
 #pragma unroll
     for (int e = 0; e < kN; ++e) sum += uint32_t(e) < n ? v[e] : 0.0f;
     count += n;
   }
-  const float mean = sum / float(count);
-  return is_finite(mean) ? mean : 0.0f;
+  const float pivot = pivot_near(sum / float(count), count, [&] { return one; });
+  return is_finite(pivot) ? pivot : 0.0f;
 }
 
 /// The lane's sums over its elements, about its own pivot or of z.

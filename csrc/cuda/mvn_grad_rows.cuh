@@ -147,7 +147,8 @@ struct MvnGradRow {
 #pragma unroll
         for (int e = 0; e < kN; ++e) sum[e % 2] += has(s, e) ? v[e] : A(0);
       });
-      pivot = pivot_of<A>(sum_of(double(sum[0]) + double(sum[1]), first_scratch), n);
+      const double all = sum_of(double(sum[0]) + double(sum[1]), first_scratch);
+      pivot = pivot_near(pivot_of<A>(all, n), n, [&] { return load_as_acc(args.x[origin.x]); });
     }
     PivotSums<A> part;
     for_each([&](int s) {

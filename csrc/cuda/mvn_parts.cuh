@@ -88,7 +88,8 @@ __device__ __forceinline__ Moments<Acc<T>> part_moments(const MvnArgs<T>& args, 
         warps_all_sum(TwoSums{tile.sum(), double(tile.count)}, first_scratch, lead, kWarps);
     A mean = 0;
     if (all.second > 0)
-      mean = pivot_of<A>(all.first, all.second);
+      mean = pivot_near(pivot_of<A>(all.first, all.second), all.second,
+                        [&] { return value(part.begin); });
     else if (part.begin < part.end)
       mean = value(part.begin);
     // As an element, from which others of sixteen bits differ by few bits.

@@ -65,7 +65,8 @@ struct MvnWarpRows {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
       if (r.slot(s) < r.slots) sum += slot_sum(slot[b][s]);
-    return warp_all_sum(sum, int(lanes)) * shape.inverse_length;
+    return args.pivot(warp_all_sum(sum, int(lanes)) * shape.inverse_length, shape.length,
+                      group[b].x);
   }
 
   __device__ __forceinline__ TwoSums sums_about(A pivot, int b) const {

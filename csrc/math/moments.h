@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "core/hd.h"
 #include "math/fused.h"
@@ -25,6 +26,18 @@ struct Moments {
 template <class T>
 HD T pivot_of(double sum, double n) {
   return static_cast<T>(sum / n);
+}
+
+/// What n values with this mean, as it was rounded, are measured from. Where the square of a
+/// rounding error may overflow that is one() of them if such an error may be all between both: so a
+/// constant group stays one.
+template <class A, class One>
+HD A pivot_near(A mean, double n, const One& one) {
+  constexpr A kLarge = sizeof(A) == 4 ? A(0x1p64) : A(0x1p512);
+  const A size = mean < 0 ? -mean : mean;
+  if (!(size > kLarge)) return mean;
+  const A value = one(), off = mean < value ? value - mean : mean - value;
+  return off <= A(n) * std::numeric_limits<A>::epsilon() * size ? value : mean;
 }
 
 /// From the sums of (x - pivot) and (x - pivot)^2. With a pivot that is not finite the mean is that

@@ -1,8 +1,6 @@
 // Statistics of a packed chunk that the cache holds: a sum, then sums about the pivot it gives.
 #pragma once
 
-#include <limits>
-
 #include "cpu/simd/native.h"
 #include "math/moments.h"
 
@@ -80,16 +78,10 @@ inline Moments<A> moments_around(A pivot, const A* x, int64_t n, bool use_mean) 
   return moments_about<A>(double(n), pivot, sums.total(), squares.total());
 }
 
-/// The mean of n values that add up to `sum`, as a pivot. Where the square of a rounding error may
-/// overflow, the first of them instead if that error may be all between both: so a constant group
-/// stays one.
+/// What n values that add up to `sum` are measured from.
 template <class A>
 inline A pivot_beside(const A* first, double sum, int64_t n) {
-  constexpr A kLarge = sizeof(A) == 4 ? A(0x1p64) : A(0x1p512);
-  const A mean = pivot_of<A>(sum, double(n)), size = mean < 0 ? -mean : mean;
-  if (!(size > kLarge)) return mean;
-  const A off = mean < *first ? *first - mean : mean - *first;
-  return off <= A(n) * std::numeric_limits<A>::epsilon() * size ? *first : mean;
+  return pivot_near(pivot_of<A>(sum, double(n)), double(n), [&] { return *first; });
 }
 
 template <class A>
