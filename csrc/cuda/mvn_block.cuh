@@ -19,6 +19,12 @@ struct RegisterSlots {
     for_each(row, fn);
   }
 
+  /// The row's first element, to the first thread, whose tail this is.
+  template <class Row>
+  __device__ __forceinline__ Acc<T> first(const Row& row, T tail) const {
+    return load_as_acc(row.slots > 0 ? slot[0].v[0] : tail);
+  }
+
   template <class Row, class Fn>
   __device__ __forceinline__ void for_each(const Row& row, const Fn& fn) {
 #pragma unroll
@@ -42,6 +48,7 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
   using A = Acc<T>;
   DEVICE_SHARED(first_scratch, Raw<double>[32]);
   DEVICE_SHARED(second_scratch, Raw<TwoSums>[32]);
+  DEVICE_SHARED(one, A);  // of the row's elements
   const MvnOffsets group = args.kept.at(blockIdx.x);
   MvnRow<T, kActivates, kParameters> row(args, shape, group, true, threadIdx.x, blockDim.x);
   RowSlot<T>* stage = nullptr;
@@ -65,8 +72,9 @@ __device__ __forceinline__ void mvn_block_row(const MvnArgs<T>& args, const MvnR
   if (args.has_statistics()) {
     A pivot = 0;
     if (args.use_mean) {
-      const double all = block_all_sum(double(sum), first_scratch);
-      pivot = args.pivot(pivot_of<A>(all, shape.length), shape.length, group.x);
+      if (threadIdx.x == 0) one = slots.first(row, tail);
+      const A mean = pivot_of<A>(block_all_sum(double(sum), first_scratch), shape.length);
+      pivot = pivot_near(mean, shape.length, [&] { return one; });
     }
     PivotSums<A> part;
     slots.for_each(row, [&](RowSlot<T>& slot, uint32_t) { part.add(slot, pivot); });

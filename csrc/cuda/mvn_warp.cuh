@@ -65,8 +65,10 @@ struct MvnWarpRows {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
       if (r.slot(s) < r.slots) sum += slot_sum(slot[b][s]);
-    return args.pivot(warp_all_sum(sum, int(lanes)) * shape.inverse_length, shape.length,
-                      group[b].x);
+    const A mean = warp_all_sum(sum, int(lanes)) * shape.inverse_length;
+    const A own = r.slots > 0 ? load_as_acc(slot[b][0].v[0]) : load_as_acc(tail[b]);
+    const A one = __shfl_sync(kFullMask, own, int(lane - in_row));
+    return pivot_near(mean, shape.length, [one] { return one; });
   }
 
   __device__ __forceinline__ TwoSums sums_about(A pivot, int b) const {
