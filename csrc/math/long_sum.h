@@ -55,7 +55,7 @@ class LongSum {
 template <class A, class Term>
 HD A chain_sum(int64_t n, Term&& term) {
   A sum = term();
-  for (int64_t i = 1; i < n; ++i) sum += term();
+  for (int64_t i = 1; i < n; ++i) sum = sum + term();
   return sum;
 }
 

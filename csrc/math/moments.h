@@ -65,6 +65,13 @@ HD Moments<T> merge(const Moments<T>& a, const Moments<T>& b) {
   return both;
 }
 
+/// The same of neighbours, as terms of a long_sum: of doubles a chain of all chunks of a long group
+/// would lose what its sums keep.
+template <class T>
+HD Moments<T> operator+(const Moments<T>& a, const Moments<T>& b) {
+  return merge(a, b);
+}
+
 /// What normalizing needs: y = ((x - pivot) - delta) * factor.
 template <class T>
 struct Normalizer {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,31 @@ def test_long_groups_of_ordinary_data(n: int) -> None:
     want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
     assert np.abs(y - want).max() < 1e-5
     assert np.sqrt(np.mean((y - want) ** 2)) < 1e-6
+
+
+@pytest.mark.decision("D-MVN-4", "D-TEN-9")
+def test_chunks_of_doubles_that_are_all_rounded_to_the_same_side() -> None:
+    """Pieces of 2048 numbers +-a, whose sums of squares a plain chain rounds down every time."""
+    candidates = np.random.default_rng(0).uniform(1, 1.4, 2**20)
+    low_bits = np.square(candidates).view(np.int64) & (2**17 - 1)
+    a = float(candidates[np.argmin(np.abs(low_bits - (2**16 - 1)))])
+
+    def group(pieces: int) -> np.ndarray:
+        row = np.where(np.arange(2048 + 2 * pieces) % 2, a, -a)
+        return np.lib.stride_tricks.as_strided(row, (pieces, 2048), (16, 8))
+
+    def units(value: float, exact: Fraction) -> float:
+        return float(abs(Fraction(value) / exact - 1) * 2**53)
+
+    x, every, most = group(2**17), (0, 1), 4096 + 28
+    *_, m2 = cudml.normalization_statistics(x, axes=every)
+    assert units(m2.item(), Fraction(a) ** 2 * x.size) <= most + 8
+    _, of_scale, _ = cudml.mean_variance_normalization_grad(
+        x, x, np.ones((1, 1)), axes=every, epsilon=0, outputs=("scale",)
+    )
+    assert units(of_scale.item(), Fraction(a) * x.size) <= (most / 2 + 6) + 1 + (most - 1)
+    y = normalize(group(2**15), axes=every, epsilon=0)
+    assert units(y.max(), Fraction(1)) <= most / 2 + 7
 
 
 @pytest.mark.small

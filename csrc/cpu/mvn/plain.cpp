@@ -9,6 +9,7 @@
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
+#include "math/long_sum.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -81,15 +82,15 @@ class Groups {
 
   void run_group(const Offsets& group, int64_t index, const Rows& rows, Buffers& buffers) const {
     const Chunk head = chunks_.chunk(group, 0);
-    const A* x = chunks_.pack(head, buffers.x);
-    Moments<A> moments = moments_of(x, head.n, plan_.use_mean);
+    const A* x = nullptr;  // the last chunk, which is the first where there is one
+    int64_t next = 0;
     Pace pace;
-    for (int64_t i = 1; i < chunks_.count(); ++i) {
+    const auto moments = [&] {
       pace.add(kChunk<A>);
-      const Chunk c = chunks_.chunk(group, i);
-      moments = merge(moments, moments_of(chunks_.pack(c, buffers.x), c.n, plan_.use_mean));
-    }
-    const Normalizer<A> normalizer = finish(index, moments);
+      const Chunk c = chunks_.chunk(group, next++);
+      return moments_of(x = chunks_.pack(c, buffers.x), c.n, plan_.use_mean);
+    };
+    const Normalizer<A> normalizer = finish(index, long_sum<Moments<A>>(chunks_.count(), moments));
     if (chunks_.count() == 1) return results_.normalize(head, x, normalizer, rows, buffers);
     for (int64_t i = 0; i < chunks_.count(); ++i) {
       pace.add(kChunk<A>);
@@ -128,10 +129,9 @@ class Groups {
       parts[size_t(index)] = moments_of(chunks_.pack(c, buffers.x), c.n, plan_.use_mean);
     });
     for (int64_t g = 0; g < plan_.groups; ++g) {
-      Moments<A> moments = parts[size_t(g * chunks_.count())];
-      for (int64_t i = 1; i < chunks_.count(); ++i)
-        moments = merge(moments, parts[size_t(g * chunks_.count() + i)]);
-      normalizers[size_t(g)] = finish(g, moments);
+      const Moments<A>* own = parts.get() + g * chunks_.count();
+      normalizers[size_t(g)] =
+          finish(g, long_sum<Moments<A>>(chunks_.count(), [&] { return *own++; }));
     }
     for_chunks([&](const Chunk& c, int64_t, int64_t g, Buffers& buffers) {
       results_.normalize(c, chunks_.pack(c, buffers.x), normalizers[size_t(g)], Rows{}, buffers);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cpu/mvn_grad/group_sums.h"
+#include "math/long_sum.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -75,10 +76,9 @@ class Cells {
   void run_long(const GradOffsets& cell, const Share& share, Rows& rows) const {
     State state = chunks_.given(cell);
     if (plan_.has_own_statistics()) {
-      Moments<A> moments = chunks_.moments(cell, 0, rows);
-      for (int64_t i = 1; i < chunks_.count(); ++i)
-        moments = merge(moments, chunks_.moments(cell, i, rows));
-      state.normal = chunks_.normalizer(moments);
+      int64_t next = 0;
+      state.normal = chunks_.normalizer(long_sum<Moments<A>>(
+          chunks_.count(), [&] { return chunks_.moments(cell, next++, rows); }));
     }
     if (plan_.has_own_sums()) {
       Total<A> sums[2];
@@ -136,10 +136,9 @@ class Cells {
                  });
     });
     for (int64_t cell = 0; cell < plan_.cells; ++cell) {
-      const Moments<A>* const own = parts.get() + cell * chunks_.count();
-      Moments<A> moments = own[0];
-      for (int64_t i = 1; i < chunks_.count(); ++i) moments = merge(moments, own[i]);
-      states[cell].normal = chunks_.normalizer(moments);
+      const Moments<A>* own = parts.get() + cell * chunks_.count();
+      states[cell].normal =
+          chunks_.normalizer(long_sum<Moments<A>>(chunks_.count(), [&] { return *own++; }));
     }
   }
 

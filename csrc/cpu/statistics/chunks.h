@@ -1,4 +1,5 @@
-// Groups that are read in chunks: the moments of each are merged in order, whoever computes them.
+// Groups that are read in chunks: the moments of each are merged in a fixed tree, whoever computes
+// them.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
+#include "math/long_sum.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -43,13 +45,12 @@ class Chunks {
  private:
   void run_group(const GroupOffsets& group, Scratch& scratch) const {
     if (chunks_ == 0) return results_.put(group, 0, 0, 0);
-    Moments<A> moments = of_chunk(group, 0, scratch);
+    int64_t i = 0;
     Pace pace;
-    for (int64_t i = 1; i < chunks_; ++i) {
-      pace.add(Source::kChunk);
-      moments = merge(moments, of_chunk(group, i, scratch));
-    }
-    results_.put(group, moments);
+    results_.put(group, long_sum<Moments<A>>(chunks_, [&] {
+                   pace.add(Source::kChunk);
+                   return of_chunk(group, i++, scratch);
+                 }));
   }
 
   Moments<A> of_chunk(const GroupOffsets& group, int64_t index, Scratch& scratch) const {
@@ -73,10 +74,8 @@ class Chunks {
     });
     GroupWalk group(plan_.kept, plan_.kept_rank, 0);
     for (int64_t g = 0; g < plan_.groups; ++g, group.advance()) {
-      const Moments<A>* const own = parts.get() + g * chunks_;
-      Moments<A> moments = own[0];
-      for (int64_t i = 1; i < chunks_; ++i) moments = merge(moments, own[i]);
-      results_.put(group.offsets(), moments);
+      const Moments<A>* own = parts.get() + g * chunks_;
+      results_.put(group.offsets(), long_sum<Moments<A>>(chunks_, [&] { return *own++; }));
     }
   }
 

@@ -233,14 +233,13 @@ void run_together(const StatisticsPlan& plan, const StatisticsResults& results,
                          [&](int64_t i, const Moments<float>& m) { results.put(at[i], m); });
         continue;
       }
-      Moments<float> whole[kFloats];
+      LongSum<Moments<float>> whole[kFloats];
       for (int64_t first = 0; first < plan.group_size; first += kChunk) {
         pace.add(count * kChunk);
-        chunks.of_groups(
-            at, count, first, std::min(kChunk, plan.group_size - first),
-            [&](int64_t i, const Moments<float>& m) { whole[i] = first ? merge(whole[i], m) : m; });
+        chunks.of_groups(at, count, first, std::min(kChunk, plan.group_size - first),
+                         [&](int64_t i, const Moments<float>& m) { whole[i].add(m); });
       }
-      for (int64_t i = 0; i < count; ++i) results.put(at[i], whole[i]);
+      for (int64_t i = 0; i < count; ++i) results.put(at[i], whole[i].total());
     }
   });
 }
