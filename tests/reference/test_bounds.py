@@ -209,6 +209,28 @@ def test_activations_evaluated_in_float32_keep_their_bound(name):
     rejected(off, want)
 
 
+INNER = [
+    ("celu", {"alpha": -0.2}, -18.0), ("linear", {"alpha": 2e38, "beta": -3e38}, 2.0),
+    ("parametric_softplus", {"alpha": 1e-3, "beta": 1e38}, 4.0),
+]  # fmt: skip
+
+
+@pytest.mark.decision("D-ACT-6")
+@pytest.mark.parametrize("name, parameters, x", INNER, ids=str)
+def test_no_claim_where_a_finite_value_is_made_of_more_than_float32_holds(name, parameters, x):
+    """Where float32 overflows inside an activation; the same value of doubles must be right."""
+    more = {"axes": (), "use_mean": False, "use_variance": False, "activation": (name, parameters)}
+    for kind in (np.float32, np.float64):
+        data = np.array([x, x / 4], kind)
+        want = expected("mean_variance_normalization", data, **more)
+        exact = want.values[0].astype(kind)
+        assert np.isfinite(exact).all()
+        assert compare(exact, want).ok
+        infinite = np.array([np.copysign(np.inf, exact[0]), exact[1]], kind)
+        assert compare(infinite, want).ok == (kind == np.float32)
+        rejected(np.array([exact[0], np.inf], kind), want)
+
+
 def test_results_that_were_subnormal_before_they_were_narrowed():
     """32768.5 of float32's smallest are 32768 there, half of bfloat16's smallest: that, or 0."""
     x, bias = np.zeros(1, harness.dtype_of("bfloat16")), np.full(1, 65537 * 2.0**-149, "f4")

@@ -166,6 +166,30 @@ def test_infinite_gradients_must_arrive() -> None:
     outside((np.ones_like(dx), None, None), MVN_GRAD, x, grad, **more)
 
 
+STEEP = [
+    ("parametric_softplus", {"alpha": 1e30, "beta": 1e20}),
+    ("scaled_tanh", {"alpha": 1e30, "beta": 1e20}), ("celu", {"alpha": -0.01}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, parameters", STEEP, ids=str)
+def test_no_claim_where_nothing_meets_a_slope_that_float32_does_not_hold(
+    name: str, parameters: dict[str, float]
+) -> None:
+    """Infinity times 0 there, though the exact slope is finite; where it is small, 0 it must be."""
+    more = {"axes": (), "use_mean": False, "use_variance": False, "activation": (name, parameters)}
+    x, grad = np.array([-1e-22, 9], "f4"), np.zeros(2, "f4")
+    if name == "celu":
+        x[0] = -1
+    for value in (0, np.nan):
+        inside((np.array([value, 0], "f4"), None, None), MVN_GRAD, x, grad, **more)
+    if name != "parametric_softplus":
+        outside((np.array([0, np.nan], "f4"), None, None), MVN_GRAD, x, grad, **more)
+    outside(
+        (np.array([np.nan, 0]), None, None), MVN_GRAD, x.astype("f8"), grad.astype("f8"), **more
+    )
+
+
 def stand_in(op: str, outputs: int, kind: Any = None) -> Any:
     """An operator as it should be, made of the reference."""
 

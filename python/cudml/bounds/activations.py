@@ -56,9 +56,21 @@ def activation_bound(
     else:
         own = np.zeros(())
     total = carried + own
-    if name == "parametric_softplus":  # beta * y may overflow where alpha would have saved it
-        total = np.where(np.abs(parameters[1] * y) >= form.largest, np.inf, total)
+    inner = _inner(y, name, parameters)
+    is_lost = np.abs(inner) * (1 + 2.0**-10) >= form.largest
+    total = np.where(is_lost & (np.abs(value) < form.largest), np.inf, total)
     return np.where(np.isinf(error), np.inf, np.where(np.isfinite(y), total, 0.0))
+
+
+def _inner(y: F64, name: str, parameters: list[float]) -> F64:
+    """What may overflow inside of f where another parameter would have saved f itself; or 0."""
+    if name == "parametric_softplus":
+        return np.asarray(parameters[1] * y)
+    if name == "linear":
+        return np.asarray(parameters[0] * y)
+    if name == "celu":
+        return np.expm1(np.minimum(y, 0) / parameters[0])
+    return np.zeros(())
 
 
 def _straight_roundings(

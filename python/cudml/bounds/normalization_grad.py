@@ -49,7 +49,7 @@ def errors_of(
     """Eh = |grad|*(error of the slope) and Ew = |scale|*Eh + u*|w|.
 
     An infinite or NaN grad makes no claim where the slope may as well be 0, nor where z, with which
-    it is multiplied, may have either sign.
+    it is multiplied, may have either sign; nor does any grad, 0 included, where slopes overflow.
     """
     x, scale = call["x"], call["scale"]
     form = compute_format(x.dtype)
@@ -64,7 +64,8 @@ def errors_of(
     signless = (of_z > 0) & (np.abs(stages.normal.hi) <= of_z)
     unread = name in ("identity", "linear")
     free = np.broadcast_to(is_free, x.shape) & (not unread)
-    overflowed = is_known & np.isinf(back.h.hi)
+    is_steep = (slope * (1 + 2.0**-10) >= form.largest) & (not unread)
+    overflowed = is_known & (np.isinf(back.h.hi) | is_steep)
     of_h = np.where(free | overflowed | ~is_known & (doubtful | signless), np.inf, of_h)
     if name != "identity":
         of_h = of_h + form.tiny
