@@ -231,6 +231,24 @@ def test_no_claim_where_a_finite_value_is_made_of_more_than_float32_holds(name, 
         rejected(np.array([exact[0], np.inf], kind), want)
 
 
+def test_no_claim_where_a_scale_meets_a_z_that_float32_does_not_hold():
+    """0 times a z that overflows; infinity times one that may as well be 0."""
+    for kind in (np.float32, np.float64):
+        x, zero, half = (np.array([v], kind) for v in (-1e34, 0, 0.5))
+        given = (None, np.full(1, 1e-34), zero, half)
+        want = expected("normalize", x, *given, epsilon=0)
+        assert compare(half, want).ok
+        assert compare(np.array([np.nan], kind), want).ok == (kind == np.float32)
+    x, scale = np.array([[2.0**-149, -(2.0**-149)], [1, -1]], "f4"), np.full((1, 1), np.inf, "f4")
+    want = expected("mean_variance_normalization", x, scale, axes=1)
+    right = np.array([[np.inf, -np.inf]] * 2, "f4")
+    for value in (np.inf, -np.inf, np.nan):
+        for row in (0, 1):
+            got = right.copy()
+            got[row, 0] = value
+            assert compare(got, want).ok == (row == 0 or value == np.inf)
+
+
 def test_results_that_were_subnormal_before_they_were_narrowed():
     """32768.5 of float32's smallest are 32768 there, half of bfloat16's smallest: that, or 0."""
     x, bias = np.zeros(1, harness.dtype_of("bfloat16")), np.full(1, 65537 * 2.0**-149, "f4")

@@ -190,6 +190,48 @@ def test_no_claim_where_nothing_meets_a_slope_that_float32_does_not_hold(
     )
 
 
+TINY = 2.0**-149  # the smallest float32
+
+
+def test_shares_of_given_sums_may_be_subnormal() -> None:
+    """A third of the smallest number is none, however large the z that it is multiplied by."""
+    x, grad = np.array([1e20], "f4"), np.zeros(1, "f4")
+    call = (x, grad, None, np.ones(1, "f4"))
+    more = {"count": np.array([3.0]), "sums": (np.zeros(1), np.array([TINY])), "epsilon": 0}
+    for share in (0, 1):
+        inside(
+            (np.array([-share * TINY * 1e20], "f4"), None, None), "normalize_grad", *call, **more
+        )
+    outside((np.array([-3 * TINY * 1e20], "f4"), None, None), "normalize_grad", *call, **more)
+
+
+def test_products_with_a_difference_may_be_subnormal_where_those_with_z_are_not() -> None:
+    """h * (x - mean) of a sum that is multiplied by r and by scale at its end."""
+    x, grad, scale = np.array([0.4], "f4"), np.array([TINY], "f4"), np.array([2.0**10], "f4")
+    call = (x, grad, np.zeros(1, "f4"), np.full(1, 2.0**-40, "f4"))
+    unit = TINY * 2**20
+    for value in (0, 0.4, 1):
+        sums = (np.array([TINY * 2**10]), np.array([value * unit * 2**10]))
+        inside(sums, "normalize_grad_sums", *call, scale, axes=0, epsilon=0)
+        of_scale = np.array([value * unit], "f4")
+        results = (None, of_scale, None)
+        inside(results, "normalize_grad", *call, scale, epsilon=0, outputs=("scale",))
+    sums = (np.array([TINY * 2**10]), np.array([4 * unit * 2**10]))
+    outside(sums, "normalize_grad_sums", *call, scale, axes=0, epsilon=0)
+    results = (None, np.array([4 * unit], "f4"), None)
+    outside(results, "normalize_grad", *call, scale, epsilon=0, outputs=("scale",))
+
+
+@pytest.mark.parametrize("scale, is_lost", [(2.0**-20, True), (1.0, False)])
+def test_no_claim_where_an_infinite_z_meets_what_may_be_0(scale: float, is_lost: bool) -> None:
+    ones, parameter = np.ones(1, "f4"), np.full(1, scale, "f4")
+    call = (ones, np.full(1, 2.0**-140, "f4"), None, np.zeros(1, "f4"), parameter)
+    check_one = inside if is_lost else outside
+    total = np.array([2.0**-140 * scale])
+    inside((total, np.array([np.inf])), "normalize_grad_sums", *call, axes=0, epsilon=0)
+    check_one((total, np.array([np.nan])), "normalize_grad_sums", *call, axes=0, epsilon=0)
+
+
 def stand_in(op: str, outputs: int, kind: Any = None) -> Any:
     """An operator as it should be, made of the reference."""
 

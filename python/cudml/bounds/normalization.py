@@ -68,9 +68,12 @@ def _activated(
     op: str, call: dict[str, Any], stages: Normalized, y: F64, error: F64, is_free: F64
 ) -> Expected:
     """The result y whose z is off by `error`; no claim where is_free, whatever follows."""
-    x = call["x"]
+    x, scale = call["x"], call["scale"]
     affine, form = stages.affine.hi, compute_format(x.dtype)
-    error = affine_error(stages, call["scale"], call["bias"], error, form)
+    if scale is not None:  # infinity times what may as well be 0
+        is_open = np.isinf(scale.astype(np.float64)) & (np.abs(stages.normal.hi) <= error)
+        is_free = is_free | is_open & (error > 0)
+    error = affine_error(stages, scale, call["bias"], error, form)
     y_error = np.where(np.isfinite(affine), error, 0.0)
     name, parameters = resolve(call["activation"], x.dtype, op)
     is_stored = x.dtype == np.float32  # what float32 computes is rounded once more in other types
@@ -157,7 +160,7 @@ def given_normal_error(
 ) -> tuple[F64, Any]:
     """Ez = 8u*|z| + u^2*|mean|*r of given statistics, and where no claim holds.
 
-    That is where the mean or the root lies outside the compute type's range.
+    That is where the mean, the root or z itself lies outside the compute type's range.
     """
     form = compute_format(x.dtype)
     if mean is None and variance is None:
@@ -168,6 +171,7 @@ def given_normal_error(
     error = error + form.tiny * spread  # r may be subnormal
     error = unless_overflow(error, np.where(np.isfinite(center), center + spread, 0.0), form)
     error = unless_overflow(error, np.where(s > 0, 1 / s, 0.0), form)
+    error = unless_overflow(error, sizes(stages.normal.hi), form)
     error = np.broadcast_to(np.where(np.isnan(error), 0.0, error), x.shape)
     return error, np.isposinf(error)
 

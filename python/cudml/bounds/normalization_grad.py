@@ -25,12 +25,15 @@ Array = NDArray[Any]
 F64 = NDArray[np.float64]
 Axes = tuple[int, ...]
 
+MOST_JOINED = 2.0**20  # up to it r may be left out of a sum's products and multiply the sum
+
 
 @dataclass(frozen=True)
 class Errors:
     """The sizes of z, h and w, 0 where not finite, and their errors Ez, Eh and Ew; inf: no claim.
 
-    is_factor_infinite tells the scale that makes w of h; form is the compute type's format.
+    factor is the size of the scale that makes w of h, of_product what h * z loses where it, or
+    h * (x - mean) in its place, is subnormal; form is the compute type's format.
     """
 
     z: F64
@@ -39,7 +42,9 @@ class Errors:
     of_z: F64
     of_h: F64
     of_w: F64
-    is_factor_infinite: NDArray[np.bool_]
+    is_z_infinite: NDArray[np.bool_]
+    factor: F64
+    of_product: F64
     form: FloatFormat
 
 
@@ -71,20 +76,25 @@ def errors_of(
         of_h = of_h + form.tiny
     of_h = unless_overflow(of_h, _finite(back.h.hi), form)
     of_w, w = of_h, _finite(back.w.hi)
-    is_infinite = np.zeros((), np.bool_)
+    factor = np.ones(())
     if scale is not None:
         factor = np.abs(scale.astype(np.float64))
-        is_infinite = np.isposinf(factor)
         of_w = np.where(np.isposinf(of_h), np.inf, factor * of_h) + form.roundoff * w + form.tiny
         of_w = unless_overflow(of_w, np.where(np.isfinite(back.h.hi), np.abs(back.w.hi), w), form)
     of_z = np.where(is_free, np.inf, of_z)
-    h = _finite(back.h.hi)
-    return Errors(_finite(stages.normal.hi), h, w, of_z, of_h, of_w, is_infinite, form)
+    z, h = stages.normal.hi, _finite(back.h.hi)
+    of_product = form.tiny * (1 + np.fmin(1 / stages.deviation.hi, MOST_JOINED))
+    return Errors(_finite(z), h, w, of_z, of_h, of_w, np.isinf(z), factor, of_product, form)
 
 
 def _finite(values: F64) -> F64:
     size = np.abs(values)
     return np.where(np.isfinite(size), size, 0.0)
+
+
+def _may_be_none(size: F64, error: F64) -> NDArray[np.bool_]:
+    """Whether 0 is inside the error, so that an infinite factor makes anything of it."""
+    return np.asarray((error > 0) & (size <= error))
 
 
 def _times(a: F64, b: F64) -> F64:
@@ -101,12 +111,13 @@ def sum_errors(e: Errors, over: Axes, n: Any) -> tuple[F64, F64]:
     multiplies each h, 0 among them, or once the sum of those that share it.
     """
     u, c = e.form.roundoff, chain(n)
-    of_w = np.where(e.is_factor_infinite, np.inf, e.of_w)
+    of_w = np.where(np.isposinf(e.factor), np.inf, e.of_w)
     total = sum_over(e.w, over)
     first = unless_overflow(sum_over(of_w, over) + c * u * total, total, e.form)
     product = e.w * e.z
     each = _times(of_w, e.z + e.of_z) + _times(e.w, e.of_z) + 2 * u * product
-    each = each + np.where(product > 0, e.form.tiny, 0.0)
+    each = each + np.where(product > 0, e.of_product * np.maximum(e.factor, 1), 0.0)
+    each = np.where(_may_be_none(e.w, of_w) & e.is_z_infinite, np.inf, each)
     total = sum_over(product, over)
     second = sum_over(each, over) + (c + 1) * u * total
     return first, unless_overflow(second, total, e.form)
@@ -123,7 +134,8 @@ def parameter_outputs(
     outputs: list[tuple[np.dtype[Any], F64 | None, F64]] = []
     product = e.h * e.z
     of_product = _times(e.of_h, e.z + e.of_z) + _times(e.h, e.of_z) + u * product
-    of_product = of_product + np.where(product > 0, e.form.tiny, 0.0)
+    of_product = of_product + np.where(product > 0, e.of_product, 0.0)
+    of_product = np.where(_may_be_none(e.h, e.of_h) & e.is_z_infinite, np.inf, of_product)
     for field, value, each, size in (
         ("scale", dscale, of_product, product),
         ("bias", dbias, e.of_h, e.h),
@@ -166,7 +178,8 @@ def dx_error(
         mean_wz = _finite(b[0])
         product = e.z * mean_wz
         total = total + _times(e.z, b[1]) + _times(mean_wz, e.of_z) + 3 * u * product
-        is_open = ~np.isfinite(b[0]) & (e.of_z > 0) & (e.z <= e.of_z)
+        is_open = ~np.isfinite(b[0]) & _may_be_none(e.z, e.of_z)
+        is_open = is_open | e.is_z_infinite & _may_be_none(mean_wz, b[1])
         total = np.where(is_open, np.inf, total + 2 * e.form.tiny)
         size = size + product
     total = unless_overflow(total + 2 * u * e.w, size, e.form)
@@ -232,7 +245,10 @@ def expect_grad_sums(call: dict[str, Any]) -> Expected:
 
 
 def expect_normalize_grad(call: dict[str, Any]) -> Expected:
-    """As expect_normalization_grad, with EA = u*|A| and EB = u*|B|, since the sums are given."""
+    """As expect_normalization_grad, with EA = u*|A| and EB = u*|B|, since the sums are given.
+
+    Either share may be subnormal.
+    """
     op, x = "normalize_grad", call["x"]
     dx, dscale, dbias = reference.normalize_grad(**call)
     e, back = _given(op, call)
@@ -245,7 +261,7 @@ def expect_normalize_grad(call: dict[str, Any]) -> Expected:
         for i, field in enumerate(("mean", "variance")):
             if call[field] is not None:
                 share = np.asarray(shares[i])
-                pair[i] = (share, e.form.roundoff * _finite(share))
+                pair[i] = (share, e.form.roundoff * _finite(share) + e.form.tiny)
     root = None if call["variance"] is None else chain(1) / 2 + 8
     error = dx_error(e, dx, back.stages.deviation.hi, pair[0], pair[1], root)
     return bounded(op, (x.dtype, dx, error), *outputs)
