@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -50,6 +51,14 @@ def test_other_threads_call_models_meanwhile() -> None:
 
     assert convert(Stops(stop)).count("fused") == 1
     assert results and all(torch.equal(got, want) for got in results)
+
+
+def test_functions_of_math_stay_themselves_meanwhile() -> None:
+    """torch.fx would exchange them for everybody: torch.compile, which reads them where a forward
+    pass that is traced comes to torch.utils.checkpoint, would know the real ones no more."""
+    own, seen = dict(vars(math)), []
+    assert convert(Stops(lambda: seen.append(dict(vars(math))))).count("fused") == 1
+    assert len(seen) == 2 and all(found == own for found in seen)
 
 
 def test_two_threads_convert(patches: Any) -> None:

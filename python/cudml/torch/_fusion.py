@@ -121,11 +121,12 @@ class _Calls(fx.Tracer):
     """A tracer to which every child is one call.
 
     While it traces, the calls and attributes of all modules come here: those of other threads are
-    let pass.
+    let pass. Functions of math stay what they are: torch.fx would exchange them for everybody, and
+    torch.compile may read its table of them meanwhile, as torch.utils.checkpoint has it do.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(autowrap_modules=())  # type: ignore[arg-type]
         self._thread = threading.get_ident()
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
