@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 import cudml.torch as canonical
 from cudml.torch._dispatch import is_recorded, is_within_transformation
@@ -23,6 +24,20 @@ from ._arguments import activation as activation_of
 from ._arguments import is_sequence, rank, shaped, tensor, whole
 
 MOST = 8  # dimensions of an operator's input
+TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _added_by_torch(dtype: torch.dtype) -> float:
+    """What torch's rms_norm adds where no epsilon is given: the spacing at 1 of the type that it
+    computes in, or in older releases of 16-bit data's own. It is tried, on a small number."""
+    own = torch.finfo(dtype).eps
+    with _disable_current_modes():
+        x = torch.full((1,), own, dtype=dtype, device="cpu")
+        is_wide = torch.nn.functional.rms_norm(x, (1,)).item() > 0.5
+    return min(own, torch.finfo(torch.float32).eps) if is_wide else own
+
+
+EPSILONS = {dtype: _added_by_torch(dtype) for dtype in TYPES}
 
 
 class _Groups(NamedTuple):
@@ -122,7 +137,8 @@ def rms_norm(
 ) -> Tensor:
     """Divides by the root of the mean square over the last dimensions.
 
-    Without `eps` it is the spacing of input's type at 1, as torch has it.
+    Without `eps` it is torch's: the spacing at 1 of the type that it computes in, which for 16-bit
+    data is float32; in older releases, of input's type.
     """
     x = tensor("rms_norm", "input", input)
     groups = _trailing("rms_norm", tuple(x.shape), normalized_shape)
@@ -133,7 +149,7 @@ def rms_norm(
         weight,
         bias,
         use_mean=False,
-        epsilon=torch.finfo(x.dtype).eps if eps is None else eps,
+        epsilon=EPSILONS.get(x.dtype, 0.0) if eps is None else eps,
         activation=activation_of(activation),
     )
 
