@@ -58,6 +58,28 @@ def test_an_activation_outlives_its_normalization(way: str) -> None:
     assert_close(ways()[way](other)(inputs()), net().eval()(inputs()))
 
 
+@pytest.mark.parametrize("way", ways())
+def test_an_activation_follows_another_one(way: str) -> None:
+    """What one of them has let pass is nothing that the next one's normalization returned."""
+    if way != "eager" and not _shared.may_share():
+        pytest.skip("programs compiled by this PyTorch keep no marks")
+    torch.compiler.reset()
+    own = net().eval()
+    report = convert(own)
+    assert report.count("fused") == 2
+    for model in (own, report.model):
+        model[3] = model[4] = nn.Identity()
+    assert_close(ways()[way](report.model)(inputs()), own(inputs()))
+
+
+def test_an_activation_is_called_on_what_it_has_let_pass() -> None:
+    own = net().eval()
+    other = convert(own).model
+    y = other(inputs())
+    assert_close(other[5](y), nn.functional.silu(own(inputs())))
+    assert_close(other[2](y), nn.functional.silu(y))
+
+
 def test_a_convolution_takes_its_normalization_in() -> None:
     other = convert(net().eval()).model
     first = nn.utils.fusion.fuse_conv_bn_eval(other[0], other[1])
@@ -82,6 +104,15 @@ def loaded(model: Any) -> Any:
     torch.save(model, file)
     file.seek(0)
     return torch.load(file, weights_only=False)
+
+
+def test_what_is_changed_in_place_is_refused() -> None:
+    other, x = convert(net()).model, inputs()
+    h = other[1](x)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="is not what 1 returned"):
+        other[2](h.mul_(2))
+    with torch.inference_mode():
+        assert_close(other[1:3](x), net()[1:3](x))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, loaded])

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.modules import module as _module
 
+# True: a normalization has applied an activation to the tensor. A number: that activation, which
+# is alone, has let it pass.
 _MARK = "_cudml_is_activated"
 _task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 
@@ -32,10 +34,17 @@ def is_every_module_observed() -> bool:
 
 
 class _Results(threading.local):
-    """Of this thread: the norms whose result is on its way to an activation."""
+    """Of this thread: the norms whose result is on its way to an activation, and its version."""
 
     def __init__(self) -> None:
-        self.norms: dict[SharedActivation, str] = {}
+        self.norms: dict[SharedActivation, tuple[str, int]] = {}
+
+
+def _version(tensor: Any) -> int:
+    """How often a tensor was changed in place; nobody counts that in inference mode, nor of what
+    stands for one in a trace."""
+    is_counted = isinstance(tensor, Tensor) and not tensor.is_inference()
+    return tensor._version if is_counted else 0
 
 
 _results = _Results()
@@ -67,23 +76,23 @@ class SharedActivation(torch.nn.Module):
         self.training = activation.training
 
     def forward(self, input: Tensor) -> Any:
-        if torch.compiler.is_compiling():
-            if not self.is_marked:
-                return input
-        elif self._has_passed(input):
+        is_compiling = torch.compiler.is_compiling()
+        if is_compiling and not self.is_marked:
             return input
-        if getattr(input, _MARK, False):
-            if not self.is_alone:
-                setattr(input, _MARK, False)  # a second call on the same tensor is one of its own
-            return input
-        return self.activation(input)
+        found = getattr(input, _MARK, False)
+        # What compiled programs meet a second time is taken to be in a part that is computed again.
+        has_passed = found == id(self) if is_compiling else self._has_passed(input, found)
+        if found is True:  # a second call on the same tensor is one of its own
+            setattr(input, _MARK, self.is_alone and id(self))
+        return input if has_passed or found is True else self.activation(input)
 
-    def _has_passed(self, input: Tensor) -> bool:
+    def _has_passed(self, input: Tensor, found: Any) -> bool:
         """Whether a part of a program that is computed again, in the backward pass, begins here:
-        without the mark. Also looks after the results on their way."""
-        norm = _results.norms.pop(self, "")
-        is_marked = getattr(input, _MARK, False)
-        if norm and not is_marked:
+        without the mark, or with the one that this activation left. Also looks after the results
+        on their way."""
+        norm, version = _results.norms.pop(self, ("", 0))
+        is_marked = found is True
+        if norm and not (is_marked and version == _version(input)):
             raise RuntimeError(
                 f"{self.name}: its argument is not what {norm} returned, and {norm} has applied "
                 f"{self.name} to that; report.revert() undoes this, "
@@ -92,10 +101,10 @@ class SharedActivation(torch.nn.Module):
         if not self.is_alone:
             return False
         if _task() != -1:
-            return self.has_passed and input.is_leaf
+            return found == id(self) or (self.has_passed and input.is_leaf)
         if self.has_passed != is_marked:
             self.has_passed = is_marked
-        return is_marked
+        return False
 
 
 def fused(
@@ -110,7 +119,7 @@ def fused(
         return apply(None)
     y = mark(apply(True))
     if not is_compiling:
-        _results.norms[activation] = name
+        _results.norms[activation] = (name, _version(y))
     return y
 
 
