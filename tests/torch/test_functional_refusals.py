@@ -12,6 +12,7 @@ from harness import refused
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
 
+import cudml.torch as canonical  # noqa: E402
 from cudml.torch import functional as ours  # noqa: E402
 
 X = torch.zeros(2, 3, 5, 7)
@@ -91,6 +92,22 @@ REFUSED: list[tuple[type[Exception], tuple[str, ...], str, tuple[Any, ...], dict
 def test_refused(error: Any, fragments: Any, name: str, args: Any, kwargs: Any) -> None:
     with refused(error, *fragments):
         getattr(ours, name)(*args, **kwargs)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+@pytest.mark.parametrize("name, args", [
+    ("layer_norm", (4,)), ("rms_norm", (4,)), ("group_norm", (1,)), ("batch_norm", (None, None)),
+    ("instance_norm", ()), ("max_pool1d", (2,)), ("avg_pool1d", (2,)), ("lp_pool1d", (2, 2)),
+    ("pad", ((1, 1),)), ("max_unpool1d", (torch.zeros(2, 3, 4, dtype=torch.int64), 2)),
+])  # fmt: skip
+def test_nested_tensors(name: str, args: Any, layout: Any) -> None:
+    parts = [torch.ones(3, 4), torch.ones(2, 4)]
+    for asks in (False, True):
+        x = torch.nested.nested_tensor(parts, layout=layout, requires_grad=asks)
+        with refused(BufferError, f"{name}: input is nested", "to_padded_tensor"):
+            getattr(ours, name)(x, *args)
+        with refused(BufferError, "padding_grad: grad is nested"):
+            canonical.padding_grad(x, (2, 3, 4), 0, 0)
 
 
 def test_a_refusal_leaves_the_running_statistics() -> None:

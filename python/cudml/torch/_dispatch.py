@@ -130,14 +130,21 @@ def call(name: str, *arguments: Any) -> Any:
     return _operators[name](*arguments)
 
 
+def check_not_nested(op: str, name: str, tensor: Tensor) -> None:
+    """Refuse a list of tensors that looks like one, and has no sizes of its own."""
+    if tensor.is_nested:
+        ways = "pass its tensors one by one, or torch.nested.to_padded_tensor of it"
+        raise BufferError(f"{op}: {name} is nested; {ways}")
+
+
 def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
-    """Refuse what is no tensor, is elsewhere than CPU and CUDA, or has a tangent.
+    """Refuse what is no tensor, is nested, is elsewhere than CPU and CUDA, or has a tangent.
 
     The names in `optional` may be None.
     """
     may_be_dual = not torch.compiler.is_compiling() and _has_level()
     if not may_be_dual and all(
-        t.is_cpu if type(t) in _EXACT else t is None and name in optional
+        t.is_cpu and not t.is_nested if type(t) in _EXACT else t is None and name in optional
         for name, t in tensors.items()
     ):
         return
@@ -147,6 +154,7 @@ def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
             continue
         if not isinstance(t, Tensor):
             raise TypeError(f"{op}: {name} is a {type(t).__name__}; it must be a torch.Tensor")
+        check_not_nested(op, name, t)
         own = t.device
         if own.type not in ("cpu", "cuda"):
             raise ValueError(f"{op}: {name} is on the device {own}; it must be on cpu or cuda")

@@ -8,15 +8,18 @@ from typing import Any
 
 import torch
 
+from cudml.torch._dispatch import check_not_nested
+
 LARGEST = 2**32 - 1  # of a window, a stride, a dilation and a pad
 NAMES = {"silu": "swish"}  # torch's names of activations whose own is another
 
 
 def tensor(function: str, name: str, value: Any) -> torch.Tensor:
-    """`value`, which must be a tensor."""
+    """`value`, which must be a tensor, and one alone."""
     if not isinstance(value, torch.Tensor):
         kind = type(value).__name__
         raise TypeError(f"{function}: {name} is a {kind}; it must be a torch.Tensor")
+    check_not_nested(function, name, value)
     return value
 
 
