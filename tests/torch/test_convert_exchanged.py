@@ -72,6 +72,38 @@ def test_an_activation_follows_another_one(way: str) -> None:
     assert_close(ways()[way](report.model)(inputs()), own(inputs()))
 
 
+def exchanged(model: Any) -> None:
+    """Every SiLU becomes a Tanh, wherever it stands."""
+    for name, child in model.named_children():
+        if isinstance(child, nn.SiLU):
+            setattr(model, name, nn.Tanh())
+        exchanged(child)
+
+
+def steeper(model: Any) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.LeakyReLU):
+            module.negative_slope = 0.4
+
+
+@pytest.mark.parametrize("way", ways())
+@pytest.mark.parametrize("change", [exchanged, steeper])
+def test_an_activation_is_changed(change: Any, way: str) -> None:
+    """Code that goes through the modules finds the one that was fused."""
+    if way != "eager" and not _shared.may_share():
+        pytest.skip("programs compiled by this PyTorch keep no marks")
+    torch.compiler.reset()
+    own = net().eval()
+    own[5] = nn.LeakyReLU(0.1, inplace=True)
+    report = convert(own)
+    assert report.count("fused") == 2
+    model = copy.deepcopy(report.model)
+    assert_close(model(inputs()), own(inputs()))
+    for each in (own, model):
+        change(each)
+    assert_close(ways()[way](model)(inputs()), own(inputs()))
+
+
 def test_an_activation_is_called_on_what_it_has_let_pass() -> None:
     own = net().eval()
     other = convert(own).model
@@ -164,5 +196,9 @@ def test_programs_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_shared, "mark", fail)
     compiled = torch.compile(report.model, backend="aot_eager", fullgraph=True)
     assert_close(compiled(inputs()), net()(inputs()))
+    own = net()
+    for each in (own, report.model):
+        exchanged(each)
+    assert_close(compiled(inputs()), own(inputs()))
     monkeypatch.undo()
-    assert_close(report.model(inputs()), net()(inputs()))
+    assert_close(report.model(inputs()), own(inputs()))

@@ -190,6 +190,8 @@ def convert(model: torch.nn.Module, fuse_activation: bool = True, inplace: bool 
         that passes what the normalization has applied it to, applies it to anything else, and in
         eager mode raises a RuntimeError where a result was changed on the way. What code outside
         of the model does with its parts nothing can show: it gets normalizations that are fused.
+        Whoever takes such an activation out, or puts another module in its place, calls
+        `report.revert()` before.
     inplace : bool
         Change `model` itself instead of a copy.
 

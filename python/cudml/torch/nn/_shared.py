@@ -18,6 +18,7 @@ from torch.nn.modules import module as _module
 # True: a normalization has applied an activation to the tensor. A number: that activation, which
 # is alone, has let it pass.
 _MARK = "_cudml_is_activated"
+_PARAMETERS = ("alpha", "approximate", "lambd", "negative_slope", "threshold", "value")
 _task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 
 
@@ -31,6 +32,12 @@ def is_every_module_observed() -> bool:
     """Whether hooks are set on all modules there are."""
     hooks = _module._global_forward_hooks or _module._global_forward_pre_hooks
     return bool(hooks or _module._global_backward_hooks or _module._global_backward_pre_hooks)
+
+
+def _parameters(activation: torch.nn.Module) -> tuple[Any, ...]:
+    """The numbers and names that say what an activation computes."""
+    held = activation.__dict__
+    return tuple([held.get(name) for name in _PARAMETERS])
 
 
 class _Results(threading.local):
@@ -74,17 +81,23 @@ class SharedActivation(torch.nn.Module):
         self.name = name or type(activation).__name__
         self.is_alone, self.is_marked, self.has_passed = is_alone, is_marked, False
         self.training = activation.training
+        self.fused = (activation, _parameters(activation))  # a module itself would be a child
 
     def forward(self, input: Tensor) -> Any:
         is_compiling = torch.compiler.is_compiling()
         if is_compiling and not self.is_marked:
-            return input
+            return self.activation(input) if self.is_changed() else input
         found = getattr(input, _MARK, False)
         # What compiled programs meet a second time is taken to be in a part that is computed again.
         has_passed = found == id(self) if is_compiling else self._has_passed(input, found)
         if found is True:  # a second call on the same tensor is one of its own
             setattr(input, _MARK, self.is_alone and id(self))
         return input if has_passed or found is True else self.activation(input)
+
+    def is_changed(self) -> bool:
+        """Whether normalizations have applied another activation than the one that is here now."""
+        now, (before, parameters) = self.activation, self.fused
+        return now is not before or _parameters(now) != parameters
 
     def _has_passed(self, input: Tensor, found: Any) -> bool:
         """Whether a part of a program that is computed again, in the backward pass, begins here:
@@ -114,8 +127,9 @@ def fused(
     its argument may be another one."""
     is_compiling = torch.compiler.is_compiling()
     if is_compiling and not activation.is_marked:
-        return apply(True)
-    if is_observed(norm) or is_observed(activation) or is_every_module_observed():
+        return apply(None if activation.is_changed() else True)
+    is_watched = is_observed(norm) or is_observed(activation) or is_every_module_observed()
+    if is_watched or activation.is_changed():
         return apply(None)
     y = mark(apply(True))
     if not is_compiling:
