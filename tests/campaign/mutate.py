@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="*", metavar="GLOB", help="of files with such a name")
     parser.add_argument(
+        "--rooms", nargs="+", metavar="GLOB", help="folders of csrc that take turns"
+    )
+    parser.add_argument(
         "--places", type=Path, metavar="FILE", help="these faults, too: file:line:column"
     )
     parser.add_argument("--prefix", default="", help="a command through which every step runs")
@@ -206,6 +209,7 @@ def main() -> int:
     parser.add_argument("--device", action="store_true", help="in csrc/cuda, on the interpreter")
     a = parser.parse_args()
     way = DEVICE if a.device else CPU
+    way = replace(way, turns=tuple(a.rooms or way.turns))
     prefix = shlex.split(a.prefix)
     if a.step in (None, "plant"):
         way.tree.mkdir(parents=True, exist_ok=True)

@@ -191,6 +191,67 @@ def test_planes_side_by_side_but_for_one_tensor(other: str) -> None:
 @pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-32")
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("columns", [3, 10, 21])
+def test_gaps_between_rows_are_not_read(columns: int, is_last: bool) -> None:
+    """Of x and of the indices, whose gaps are of other sizes and hold indices like the others."""
+    shape, sizes = (2, 3, 2, 4, columns), (2, 3, 3, 9, 21)
+    size = 3 * 9 * 21
+    first = np.arange(6).reshape(2, 3, 1, 1, 1) * size
+    wide = places((2, 3, 3, 7, columns + 9), 0, size, "int64") + first
+    x, indices = data((2, 3, 4, 5, columns + 2), "float32", 5), wide.astype("uint32")
+    if is_last:
+        x, indices = channels_last(x), channels_last(indices)
+    part = (slice(None), slice(None), *(slice(n) for n in shape[2:]))
+    check("max_unpooling", x[part], indices[part], sizes, layouts=("as given",))
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-32")
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("beside", [-1, 2 * 135 + 4])
+def test_only_indices_of_the_call_are_read(beside: int, is_last: bool) -> None:
+    """One channel's name targets. The other channel has none, and around and between them are none
+    that lead to another plane, where all would be done once more: a third channel, which is not of
+    the call, has what would be its own."""
+    sizes = (2, 2, 3, 9, 5)
+    wide = np.full((4, 3, 3, 7, 3), -1, "int64")
+    wide[1, 2] = beside
+    indices = wide.astype("uint32")
+    x, out = data((2, 3, 3, 5, 4), "float32", 5), np.full(sizes, 7, "f4")
+    if is_last:
+        x, indices, out = channels_last(x), channels_last(indices), channels_last(out)
+    x, indices = x[:, :2, :2, :2, :2], indices[1:3, :2, :2, :2, :2]
+    indices[:, 0] = places((2, 2, 2, 2), 0, 135, "uint32")
+    indices[1, 0] += 2 * 135
+    want = reference.max_unpooling(x, indices, sizes)
+    assert same_bits(cudml.max_unpooling(x, indices, sizes, out=out), want)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-32")
+@pytest.mark.parametrize("threads", [2, 5, 16])
+def test_threads_leave_each_other_their_parts(threads: int) -> None:
+    """Of one plane they share the targets, whose number is no multiple of theirs: what lies first
+    and last in each part stays, whichever of them is done first."""
+    cudml.set_num_threads(threads)
+    sizes, targets = (1, 1, 1001, 3001), 1001 * 3001
+    length = targets // threads + 1
+    assert length * threads > targets
+    begins = np.arange(0, targets, length)
+    indices = np.sort([*begins, *begins + 1, *begins[1:] - 1, targets - 1]).astype("u4")
+    x = np.arange(1, indices.size + 1, dtype="f4")
+    want = np.zeros(targets, "f4")
+    want[indices] = x
+    for _ in range(3):
+        got = cudml.max_unpooling(x.reshape(1, 1, -1, 1), indices.reshape(1, 1, -1, 1), sizes)
+        assert same_bits(got.ravel(), want)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-32")
 def test_bits_are_copied() -> None:
     """Payloads and the sign of zero."""
     bits = np.array([[[0x7F800001, 0xFFC12345, 0x80000000]]], np.uint32)
