@@ -300,3 +300,16 @@ print('ok')
 
 def test_interrupts_are_not_swallowed() -> None:
     assert child_says(INTERRUPTED) == "ok"
+
+
+def test_a_text_that_is_cut_says_so() -> None:
+    """And one that is shown whole has no mark behind it."""
+    lengths = {True: 0, False: 0}
+    for n in range(300):
+        given = "x" * n
+        with pytest.raises(TypeError) as caught:
+            cudml.padding(np.zeros(3), given, 1)  # type: ignore[arg-type]
+        is_whole = repr(given) in str(caught.value)
+        assert ("…" in str(caught.value)) != is_whole, n
+        lengths[is_whole] += 1
+    assert min(lengths.values()) > 50

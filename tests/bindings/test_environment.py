@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -90,10 +91,30 @@ def test_what_cannot_be_printed_is_escaped_and_what_is_long_is_cut() -> None:
     assert text.startswith(r'padding: CUDML_LOG is "\x07 \xff éxxx') and len(text) < 400
 
 
+# Characters at the ends of what each number of bytes holds; then bytes that are none: too long a
+# form of one, surrogates, beyond the last one, a character that is cut, and bytes by themselves.
+CHARACTERS = ("\x7e\u00a0\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff".encode(),)
+BROKEN = (b"\xc0\x80", b"\xc1\xbf", b"\xe0\x9f\xbf", b"\xf0\x8f\xbf\xbf", b"\xed\xa0\x80",
+          b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xe2\x82", b"\xc2x", b"\x80\xbf")  # fmt: skip
+
+
+def test_bytes_that_are_no_characters_are_escaped() -> None:
+    texts = [b"a" + value + b"z" for value in CHARACTERS + BROKEN]
+    for text, calls in zip(
+        texts, said(*({"CUDML_LOG": os.fsdecode(t)} for t in texts)), strict=True
+    ):
+        want = text.decode("utf-8", "backslashreplace")
+        assert calls["padding"][1].startswith(f'padding: CUDML_LOG is "{want}"; it must be'), want
+
+
 def test_values_at_the_ends_of_the_ranges_and_empty_ones() -> None:
-    names = ("CUDML_NUM_THREADS", "CUDML_STREAM_BYTES", "CUDML_LOG", "CUDML_KERNEL")
-    ends = [("1", "0", "off", "pool_generic"), ("1024", str(2**63 - 1), "0", "mvn_generic")]
-    sets = [dict(zip(names, values, strict=True)) for values in [*ends, ("", "", "", "")]]
+    names = ("CUDML_NUM_THREADS", "CUDML_STREAM_BYTES", "CUDML_LOG", "CUDML_KERNEL",
+             "CUDML_THREADS", "CUDML_PREFETCH")  # fmt: skip
+    ends = [
+        ("1", "0", "off", "pool_generic", "auto", "runs"),
+        ("1024", str(2**63 - 1), "0", "mvn_generic", "own", "apart"),
+    ]
+    sets = [dict(zip(names, values, strict=True)) for values in [*ends, ("",) * 6]]
     for calls in said(*sets, {"OMP_NUM_THREADS": "nonsense"}):
         assert {kind for kind, _ in calls.values()} == {"done"}
     assert child_says("import cudml; cudml.get_num_threads()", CUDML_CPU_ISA="") == ""

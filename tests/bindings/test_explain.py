@@ -141,6 +141,15 @@ def test_results_are_not_computed() -> None:
     assert (out == 5).all()
 
 
+def test_things_without_memory_overlap_nothing() -> None:
+    """Arrays do, among those that an explained call has."""
+    x, out = (types.SimpleNamespace(shape=(1, 1, n, n), dtype="float32") for n in (4, 3))
+    assert cudml.explain("max_pooling", x, 2, out=out).bytes == 4 * (16 + 9)
+    room = np.zeros((1, 1, 4, 4), np.float32)
+    with pytest.raises(ValueError, match="max_pooling: OutputTensor shares memory with"):
+        cudml.explain("max_pooling", room, 2, out=room[..., :3, :3])
+
+
 class Torchlike:
     """Strides in elements, as torch has them."""
 

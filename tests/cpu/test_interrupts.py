@@ -221,6 +221,28 @@ def test_a_handler_may_call_and_the_call_goes_on() -> None:
     assert len(inside) == 1 and np.array_equal(out, want)
 
 
+@pytest.mark.bug("RUN-16")
+def test_a_call_ends_after_handlers_that_call() -> None:
+    """Two of them call and return before one raises: the call then ends at once all the same."""
+    small = np.random.default_rng(0).standard_normal((1, 1, 700, 700)).astype("float32")
+
+    def is_ended_early(n: int) -> bool:
+        shape, call = winners(n)
+        out, inside = np.full(shape, POISON, "float32"), iter(range(2))
+
+        def handle() -> None:
+            if next(inside, None) is None:
+                raise Ended
+            assert np.array_equal(cudml.max_pooling(small, 1), small)
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+
+        with pytest.raises(Ended):
+            with_alarm(0.02, handle, lambda: (call(out), time.sleep(1)))
+        return POISON in out
+
+    assert any(is_ended_early(n) for n in (2, 4, 8))
+
+
 def test_calls_of_other_threads_go_on() -> None:
     x = np.random.default_rng(0).standard_normal((1, 1, 1500, 1500)).astype("float32")
     want = cudml.lp_pooling(x, 9, p=3)

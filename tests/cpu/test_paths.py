@@ -230,6 +230,19 @@ def test_forced_paths(monkeypatch: pytest.MonkeyPatch) -> None:
             cudml.max_pooling(x, 2, 2)
 
 
+@pytest.mark.parametrize("family", ["max_unpooling", "normalize"])
+def test_the_first_path_of_a_family_is_forced_too(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, indices = np.zeros((1, 1, 1, 2), np.float32), np.zeros((1, 1, 1, 2), np.uint32)
+    rest = (indices, (1, 1, 1, 4)) if family == "max_unpooling" else (None, None)
+    first = cudml.kernels(family, device="cpu")[0].name
+    assert cudml.explain(family, x, *rest).kernel != first
+    monkeypatch.setenv("CUDML_KERNEL", first)
+    with refused(ValueError, f'{family}: CUDML_KERNEL is "{first}", which needs that'):
+        getattr(cudml, family)(x, *rest)
+
+
 @pytest.fixture(autouse=True)
 def forgotten_plans() -> Iterator[None]:
     yield

@@ -50,6 +50,15 @@ def test_examples(dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(1, 40), (7, 1)])
+def test_rows_apart_in_one_tensor(shape: tuple[int, ...], dtype: str) -> None:
+    """Those of the input are; the result's follow each other, then they are apart as well."""
+    x = data((7, 60), dtype, 3)[:, :40]
+    check(OP, x, *statistics(shape, dtype, 4), layouts=("as given",))
+
+
+@pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-18")
 def test_the_low_part_of_a_mean() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import cudml
 import harness
+from cudml import reference
 from harness import FLOATS, INTEGERS, check, data, dtype_of, refused
 from pool_support import bits, same_bits
 
@@ -331,3 +332,27 @@ def test_integers_have_no_gradient(dtype: str) -> None:
         ):
             cudml.padding_grad(GRAD.astype(dtype), (2, 3), (1, 2), 2, mode=mode, out=out)
     assert (out == 5).all()
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("mode", SUMMED)
+def test_what_is_repeated_behind_the_padded_dimension(mode: str) -> None:
+    """Gradients with strides of 0, and a result whose dimensions lie the other way round, between
+    guards, so that they stay three."""
+    line, start, end = data((9,), "float32", 2, "exact"), (1, 0, 0), (2, 0, 0)
+    grad = np.broadcast_to(line[:, None, None], (9, 3, 4))
+    room = np.full((4, 5, 6), 77, np.float32)
+    out = room[:, :3].transpose(2, 1, 0)
+    cudml.padding_grad(grad, out.shape, start, end, mode=mode, out=out)
+    assert np.array_equal(out, reference.padding_grad(grad, out.shape, start, end, mode=mode))
+    assert (room[:, 3:] == 77).all()
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-PAD-10")
+@pytest.mark.parametrize("mode", MODES)
+def test_the_largest_size(mode: str) -> None:
+    most = 2**32 - 1
+    assert cudml.padding_grad(np.empty((0, most)), (0, most), 0, 0, mode=mode).shape == (0, most)
+    with refused(ValueError, "padding_grad: ", str(most + 1), str(most)):
+        cudml.padding_grad(np.empty((0, most + 1)), (0, most + 1), 0, 0, mode=mode)
