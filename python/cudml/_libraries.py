@@ -293,14 +293,13 @@ def _torch_reason(op: str, tensor: Any) -> str:
             "stands for other tensors inside of a transformation of torch.func (vmap, grad, jvp, "
             "functionalize); call outside of it"
         )
-    if tensor.requires_grad and torch.is_grad_enabled():
+    is_wanted = tensor.requires_grad and not torch.is_inference_mode_enabled()
+    if is_wanted and torch.is_grad_enabled():
         way = f"use cudml.torch.{op}, " if op.islower() else ""  # a descriptor's name is not
         return f"requires a gradient; {way}pass its detach(), or call under torch.no_grad()"
     if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
-        return (
-            "has a tangent of forward-mode differentiation; pass the primal that "
-            "torch.autograd.forward_ad.unpack_dual gives"
-        )
+        way = "pass the primal that torch.autograd.forward_ad.unpack_dual gives"
+        return f"has a tangent of forward-mode differentiation; {way}"
     if tensor.is_nested:
         return "is nested; pass its tensors one by one, or torch.nested.to_padded_tensor of it"
     if tensor.is_quantized:

@@ -33,5 +33,23 @@ def test_it_goes_straight_to_the_extension(name: str, layout: str, monkeypatch: 
         case.on(*asking)
     with torch.inference_mode():
         case.on(*plain)
+        with torch.enable_grad():  # where nothing is recorded either
+            case.on(*asking)
     with pytest.raises(AssertionError, match="an operator"):
         case.on(*asking)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_recorded_in_inference_mode(name: str) -> None:
+    """Tensors made in it cannot be kept for a way back, and the model's own ask for a gradient."""
+    case = CASES[name]
+    first, *others = case.tensors().values()
+    asking = [t.clone().requires_grad_(t.is_floating_point()) for t in (first, *others)]
+    with torch.inference_mode():
+        made = first.clone()
+        want = ts.listed(case.on(made, *others))
+        with torch.enable_grad():
+            results = [case.on(x, *asking[1:]) for x in (made, asking[0])]
+    for got in map(ts.listed, results):
+        assert not any(t.requires_grad for t in got)
+        assert all(ts.equal(t, expected) for t, expected in zip(got, want, strict=True))

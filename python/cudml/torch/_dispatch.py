@@ -16,6 +16,7 @@ _Parameter = torch.nn.Parameter
 _EXACT = (Tensor, _Parameter)  # a subclass may mean something else by a call
 _is_dynamo: Callable[[], bool] = torch.compiler.is_dynamo_compiling
 _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
+_is_inference: Callable[[], bool] = torch.is_inference_mode_enabled
 _is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _trace: Callable[[], Any] = torch._C._get_tracing_state
@@ -50,6 +51,11 @@ def _has_level() -> bool:
 def any_requires_grad(tensors: Sequence[Tensor | None]) -> bool:
     """Whether one of them does."""
     return any(t is not None and t.requires_grad for t in tensors)
+
+
+def _is_recording() -> bool:
+    """Whether autograd keeps what is computed: not in inference mode, whatever is enabled there."""
+    return _is_grad_enabled() and not _is_inference()
 
 
 def is_traced() -> bool:
@@ -91,7 +97,7 @@ def are_within(positions: Tensor, count: int) -> bool:
 
 def is_recorded(*tensors: Any) -> bool:
     """Whether autograd keeps a gradient of a call on these, and nothing else watches."""
-    return _is_grad_enabled() and any_requires_grad(tensors) and is_plain(*tensors)
+    return any_requires_grad(tensors) and is_plain(*tensors) and _is_recording()
 
 
 def is_own(*tensors: Any) -> bool:
@@ -107,7 +113,7 @@ def is_own(*tensors: Any) -> bool:
             if t is None and tensors[0] is not None:
                 continue
             return False
-        if t.requires_grad and _is_grad_enabled():
+        if t.requires_grad and _is_recording():
             return False
     return _levels.get("_current_level", 0) < 0
 
@@ -119,7 +125,7 @@ def call(name: str, *arguments: Any) -> Any:
     if is_plain(*tensors):
         if not any_requires_grad(tensors):
             return KERNELS[name](*arguments)
-        if _is_grad_enabled():
+        if _is_recording():
             return recorded[name](tensors, rest)
         return KERNELS[name](*detached(tensors), *rest)
     if not torch.compiler.is_compiling():
