@@ -187,7 +187,8 @@ def import_memory(op: str, like: Any, memory: Any, dtype: str) -> Any:
 
 
 def _cannot_hold(op: str, like: Any, dtype: str, why: str) -> TypeError:
-    hint = '; index_dtype="int64" is the way' if dtype in ("uint32", "uint64") else ""
+    way = '"uint32"' if why.startswith("it makes") else '"int64"'
+    hint = f"; index_dtype={way} is the way" if dtype[-5:] == "int64" or dtype == "uint32" else ""
     module = type(like).__module__.partition(".")[0]
     return TypeError(f"{op}: {module} cannot hold {dtype} here ({why}){hint}")
 
