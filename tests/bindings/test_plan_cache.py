@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cudml
-from array_support import bits
+from array_support import bits, child_says
 from exporters import READ_ONLY, Exporter
 from harness import data, refused
 
@@ -27,6 +27,11 @@ def test_the_cache_counts() -> None:
         cudml.max_pooling(data((2, 3, 5, 7), "float32", 5), window_size=[2, 2])
     info = cudml.cache_info()
     assert (info.hits, info.misses, info.currsize) == (6, 1, 1)
+
+
+def test_a_new_process_counts_from_nothing() -> None:
+    script = "import cudml; info = cudml.cache_info(); print(info.hits, info.misses, info.currsize)"
+    assert child_says(script) == "0 0 0"
 
 
 DIFFERENT: list[Callable[[np.ndarray], Any]] = [

@@ -79,6 +79,19 @@ def test_every_count_of_rows(rows: int) -> None:
         check(OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, **given)
 
 
+@pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
+@pytest.mark.parametrize(
+    "rows, n, dtype, activation",
+    [(520, 1030, "float64", "relu"), (2000, 600, "float32", None)],
+)
+def test_parts_of_rows_beside_blocks_of_columns(
+    rows: int, n: int, dtype: str, activation: str | None
+) -> None:
+    given, axes = made("batch", rows, n, dtype)
+    assert takes(given, axes=axes, activation=activation)
+    check(OP, axes=axes, activation=activation, layouts=FLAT, backend=CPU, out=False, **given)
+
+
 @pytest.mark.decision("D-GRAD-1")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_rows_at_uneven_distances(dtype: str) -> None:

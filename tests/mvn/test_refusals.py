@@ -40,7 +40,8 @@ def test_axes_out_of_range_or_twice(flags: tuple[bool, bool]) -> None:
         ((1, -(2**70)), 1, str(-(2**70))), ((0, 1, 0), 2, "0"), ((2, 1, -1), 2, "2"),
     ):  # fmt: skip
         refuse(ValueError, f"Axes[{index}]", value, axes=axes, **given)
-    refuse(ValueError, "Axes", "3", axes=3, **given)
+    refuse(ValueError, "Axes[0] is 3; it must be between -3 and 2", axes=3, **given)
+    refuse(ValueError, "Axes[0] is -4; it must be between -3 and 2", axes=-4, **given)
     refuse(ValueError, "Axes", axes=(0, 1, 2, 0, 1), **given)
 
 
