@@ -83,10 +83,12 @@ void rounding_is_the_callers_own() {
 }
 
 void the_number_of_threads_is_kept() {
-  uint32_t threads = 0;
-  cudml::check(cudml_set_num_threads(3));
-  cudml::check(cudml_get_num_threads(&threads));
-  require(threads == 3, "the number of threads is not what was set");
+  for (const uint32_t number : {1u, 1024u, 3u}) {
+    uint32_t threads = 0;
+    cudml::check(cudml_set_num_threads(number));
+    cudml::check(cudml_get_num_threads(&threads));
+    require(threads == number, "the number of threads is not what was set");
+  }
 }
 
 void unloading_leaves_threads_alone(const char* library) {
