@@ -169,6 +169,16 @@ def test_a_million_equal_numbers() -> None:
         check(OP, array, axes=axes, use_mean=False, layouts=("contiguous",), out=False)
 
 
+@pytest.mark.parametrize("n", [384, 4000])
+def test_subnormal_doubles(n: int) -> None:
+    """Each merge of parts rounds to whole units, of which a mean is a few hundred."""
+    x = np.random.default_rng(n).integers(-3000, 4000, (n, 64)) * 2.0**-1074
+    for array, axis in ((x, 0), (x.T.copy(), 1)):
+        check(OP, array, axes=axis, layouts=("contiguous",), out=False)
+        for given in ({"use_variance": False}, {"return_statistics": True}):
+            check("mean_variance_normalization", array, axes=axis, layouts=("contiguous",), **given)
+
+
 @pytest.mark.core
 @pytest.mark.small
 @pytest.mark.decision("D-GRAD-25")

@@ -232,6 +232,19 @@ def test_no_claim_where_an_infinite_z_meets_what_may_be_0(scale: float, is_lost:
     check_one((total, np.array([np.nan])), "normalize_grad_sums", *call, axes=0, epsilon=0)
 
 
+@pytest.mark.parametrize("scale", [2.0**-149, 0.0])
+def test_no_claim_where_only_a_scale_saves_products_from_overflow(scale: float) -> None:
+    """Of the sum of h * z, which scale may multiply at its end."""
+    x, grad = np.array([1e30], "f4"), np.array([1e30], "f4")
+    call = (x, grad, None, np.ones(1, "f4"), np.full(1, scale, "f4"))
+    sums = (np.array([1e30 * scale]), np.array([1e60 * scale]))
+    lost = (sums[0], np.array([np.inf * scale]))
+    for got in (sums, lost):
+        inside(got, "normalize_grad_sums", *call, axes=0, epsilon=0)
+    call = (x / 1e12, grad / 1e12, *call[2:])
+    outside((sums[0] / 1e12, lost[1]), "normalize_grad_sums", *call, axes=0, epsilon=0)
+
+
 def stand_in(op: str, outputs: int, kind: Any = None) -> Any:
     """An operator as it should be, made of the reference."""
 

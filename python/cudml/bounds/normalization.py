@@ -16,7 +16,7 @@ from ..reference.stages import Normalized, normalized, statistics
 from ..reference.two_phase import widened
 from .activations import activation_bound, other_side
 from .comparison import Expected
-from .sums import bounded, chain, sizes, sum_over, unless_overflow
+from .sums import bounded, chain, merges, sizes, sum_over, unless_overflow
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -122,7 +122,8 @@ def own_normal_error(
         spread = sum_over(np.abs(stages.centered.hi), over) / n
         drift = u * (m + 2) * spread / s + u * u * m * m * mean / s
     own = u * (m / 2 + 6 if use_variance else 1.0) * z
-    error = own + drift + form.tiny * (1 + 2 / s)  # x - mean may be subnormal
+    # x - mean may be subnormal, and so may be what merges make the mean of.
+    error = own + drift + form.tiny * (1 + (1 + merges(n, form)) / s)
     overflow = np.zeros(())
     if use_mean:
         overflow = sum_over(np.abs(x.astype(np.float64)), over)
@@ -189,7 +190,8 @@ def statistics_error(
     c, u, center = chain(n), form.roundoff, sizes(mean)
     spread = sizes(x.astype(np.float64) - mean)
     drift = np.square(u * c) * center
-    mean_error = u * (c + 2) * sum_over(spread, over) / n + drift + form.tiny
+    mean_error = u * (c + 2) * sum_over(spread, over) / n + drift
+    mean_error = mean_error + form.tiny * merges(n, form)
     mean_error = unless_overflow(mean_error, sum_over(sizes(x), over), form)
     error = u * (c + 8) * sizes(squares) + n * np.square(drift) + n * form.tiny
     around = sum_over(np.square(spread), over) + n * np.square(c * u * center)

@@ -108,19 +108,22 @@ def sum_errors(e: Errors, over: Axes, n: Any) -> tuple[F64, F64]:
 
     c is the chain of n terms. Where a kink allows both slopes, Ew is no small part of w, and z is
     multiplied with it as it was computed: Ew*(|z| + Ez). An infinite scale makes no claim: it
-    multiplies each h, 0 among them, or once the sum of those that share it.
+    multiplies each h, 0 among them, or once the sum of those that share it; nor does a sum of h
+    that would overflow without a scale.
     """
     u, c = e.form.roundoff, chain(n)
     of_w = np.where(np.isposinf(e.factor), np.inf, e.of_w)
     total = sum_over(e.w, over)
     first = unless_overflow(sum_over(of_w, over) + c * u * total, total, e.form)
+    first = unless_overflow(first, sum_over(e.h, over), e.form)
     product = e.w * e.z
     each = _times(of_w, e.z + e.of_z) + _times(e.w, e.of_z) + 2 * u * product
     each = each + np.where(product > 0, e.of_product * np.maximum(e.factor, 1), 0.0)
     each = np.where(_may_be_none(e.w, of_w) & e.is_z_infinite, np.inf, each)
     total = sum_over(product, over)
     second = sum_over(each, over) + (c + 1) * u * total
-    return first, unless_overflow(second, total, e.form)
+    second = unless_overflow(second, total, e.form)
+    return first, unless_overflow(second, sum_over(e.h * e.z, over), e.form)
 
 
 def parameter_outputs(

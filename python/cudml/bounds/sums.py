@@ -20,6 +20,11 @@ def chain(count: Any) -> F64:
     return np.minimum(n, 4096.0 + np.ceil(np.log2(n)))
 
 
+def merges(count: Any, form: FloatFormat) -> F64:
+    """How many merges of parts may round what is subnormal: those of floats are made in float64."""
+    return chain(count) if form.precision == 53 else np.ones(())
+
+
 def sizes(x: Array) -> F64:
     """|x| in float64, 0 for NaN and infinities, whose effect on a result is exact."""
     size = np.abs(x.astype(np.float64))
