@@ -249,6 +249,16 @@ def test_no_claim_where_a_scale_meets_a_z_that_float32_does_not_hold():
             assert compare(got, want).ok == (row == 0 or value == np.inf)
 
 
+def test_an_error_that_reaches_where_an_activation_overflows():
+    """The mean of the first two may hide all of the third, and celu of what is left is anything."""
+    x = np.array([3e24, -3e24, 1e17], "f4")
+    more = {"axes": 0, "use_variance": False, "activation": ("celu", {"alpha": -2.0})}
+    want = expected("mean_variance_normalization", x, **more)
+    for value in (5e16, 2e17, -np.inf):
+        assert compare(np.array([3e24, -np.inf, value], "f4"), want).ok
+    rejected(np.array([2e24, -np.inf, 1e17], "f4"), want)
+
+
 def test_results_that_were_subnormal_before_they_were_narrowed():
     """32768.5 of float32's smallest are 32768 there, half of bfloat16's smallest: that, or 0."""
     x, bias = np.zeros(1, harness.dtype_of("bfloat16")), np.full(1, 65537 * 2.0**-149, "f4")

@@ -245,6 +245,22 @@ def test_no_claim_where_only_a_scale_saves_products_from_overflow(scale: float) 
     outside((sums[0] / 1e12, lost[1]), "normalize_grad_sums", *call, axes=0, epsilon=0)
 
 
+def test_no_claim_where_a_slope_overflows_within_the_error() -> None:
+    x, grad = np.array([3e24, -3e24, 1e17], "f4"), np.array([0, 0, 1], "f4")
+    bias = np.zeros(3, "f4")
+    more = {"axes": 0, "use_variance": False, "activation": ("celu", {"alpha": -2.0})}
+    for value in (1.0, 1e30):
+        got = (None, None, np.array([0, 0, value], "f4"))
+        inside(got, MVN_GRAD, x, grad, None, bias, outputs=("bias",), **more)
+
+
+def test_products_that_no_float64_holds() -> None:
+    x, grad, ones = (np.array([v]) for v in (2e-162, 1e-162, 1.0))
+    for unit in (0, 1):
+        sums = (grad, np.array([unit * 2.0**-1074]))
+        inside(sums, "normalize_grad_sums", x, grad, None, ones, axes=0, epsilon=0)
+
+
 def stand_in(op: str, outputs: int, kind: Any = None) -> Any:
     """An operator as it should be, made of the reference."""
 

@@ -44,7 +44,7 @@ def activation_bound(
     if name not in STEPS:
         ends = (activate(y + sign * around, name, parameters) for sign in (-1.0, 1.0))
         off = np.maximum(*(np.abs(end - value) for end in ends))
-        carried = np.where(np.isfinite(off), off, 0.0)
+        carried = np.where(np.isnan(off), 0.0, off)  # inf where f may overflow
     if name in EVALUATION_ULPS:
         own = EVALUATION_ULPS[name] * spacing(value, form)
         gain = max([1.0, *(abs(p) for p in parameters), *(1 / abs(p) for p in parameters if p)])

@@ -44,7 +44,7 @@ def slope_bound(v: F64, error: F64, name: str, parameters: Parameters, form: Flo
     peaks = [peak / scale for peak in PEAKS.get(name, []) if scale]
     for t in (low, high, *(np.clip(peak, low, high) for peak in peaks)):
         off = np.abs(derivative(t, name, parameters) - slope)
-        total = np.maximum(total, np.where(np.isfinite(off), off, 0.0))
+        total = np.maximum(total, np.where(np.isnan(off), 0.0, off))
     for at, *sides in _pairs_of_kinks(name, parameters):
         is_near = (np.abs(v - at) <= around) & (around > 0)
         for side in sides:

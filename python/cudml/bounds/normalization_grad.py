@@ -118,7 +118,7 @@ def sum_errors(e: Errors, over: Axes, n: Any) -> tuple[F64, F64]:
     first = unless_overflow(first, sum_over(e.h, over), e.form)
     product = e.w * e.z
     each = _times(of_w, e.z + e.of_z) + _times(e.w, e.of_z) + 2 * u * product
-    each = each + np.where(product > 0, e.of_product * np.maximum(e.factor, 1), 0.0)
+    each = each + np.where((e.w > 0) & (e.z > 0), e.of_product * np.maximum(e.factor, 1), 0.0)
     each = np.where(_may_be_none(e.w, of_w) & e.is_z_infinite, np.inf, each)
     total = sum_over(product, over)
     second = sum_over(each, over) + (c + 1) * u * total
@@ -137,7 +137,7 @@ def parameter_outputs(
     outputs: list[tuple[np.dtype[Any], F64 | None, F64]] = []
     product = e.h * e.z
     of_product = _times(e.of_h, e.z + e.of_z) + _times(e.h, e.of_z) + u * product
-    of_product = of_product + np.where(product > 0, e.of_product, 0.0)
+    of_product = of_product + np.where((e.h > 0) & (e.z > 0), e.of_product, 0.0)
     of_product = np.where(_may_be_none(e.h, e.of_h) & e.is_z_infinite, np.inf, of_product)
     for field, value, each, size in (
         ("scale", dscale, of_product, product),
