@@ -302,3 +302,13 @@ def test_empty_parts() -> None:
     same((dscale, dbias), np.zeros((2, 1, 4)), np.zeros((1, 1, 1)))
     with harness.refused(ValueError, "InputTensor.Sizes[1] is 0; it is one of Axes"):
         reference.mean_variance_normalization(x, axes=1)
+
+
+def test_a_mean_of_doubles_between_two_may_be_either() -> None:
+    """The reference is rounded as well."""
+    x = np.array([1, 1 + 2.0**-52])
+    want = bounds.expected("normalization_statistics", x, axes=0)
+    for ulps in (-2, 0, 1, 2):
+        mean = np.array([1 + ulps * 2.0**-52])
+        got = (np.array([2.0]), mean, want.values[2])
+        assert bounds.compare(got, want).ok == (ulps in (0, 1))

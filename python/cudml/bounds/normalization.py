@@ -192,6 +192,8 @@ def statistics_error(
     drift = np.square(u * c) * center
     mean_error = u * (c + 2) * sum_over(spread, over) / n + drift
     mean_error = mean_error + form.tiny * merges(n, form)
+    if form.precision == 53:  # the reference is rounded as well
+        mean_error = mean_error + u * center
     mean_error = unless_overflow(mean_error, sum_over(sizes(x), over), form)
     error = u * (c + 8) * sizes(squares) + n * np.square(drift) + n * form.tiny
     around = sum_over(np.square(spread), over) + n * np.square(c * u * center)
