@@ -28,6 +28,22 @@ def test_a_pooled_dimension_of_one_element_costs_little(axis: int) -> None:
     assert seconds_of(x, tuple(window), tuple(strides)) < 20 * seconds_of(row, (5,), (4,))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_norms_of_zeros_cost_little(dtype: str) -> None:
+    """As they stand behind a ReLU: the same sum is that of values whose squares underflow."""
+    x = np.random.default_rng(0).standard_normal((4, 16, 112, 112)).astype(dtype)
+
+    def seconds(x: np.ndarray) -> float:
+        times = []
+        for _ in range(7):
+            begin = time.perf_counter()
+            cudml.lp_pooling(x, 3, 2, p=2)
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
+    assert seconds(np.maximum(x - 2, 0)) < 6 * seconds(x) > seconds(np.zeros_like(x)) / 6
+
+
 def test_import_is_quick() -> None:
     """0.3 s beyond NumPy, the best of three: a check against accidents, not a measurement."""
     says = (

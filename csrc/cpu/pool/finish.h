@@ -5,6 +5,7 @@
 
 #include "cpu/pool/reduce.h"
 #include "cpu/pool/strip_tasks.h"
+#include "cpu/pool/zero_sums.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -182,7 +183,8 @@ template <class T>
 struct LpFinish {
   static constexpr PoolKind kKind = PoolKind::lp;
   using V = Acc<T>;
-  uint32_t p = 2;
+  uint32_t p;
+  const ZeroSums<T>& zeros;
 
   void prepare(const PoolPlan&) {}
   MaxFinish::Last of_columns(double) const { return {}; }
@@ -195,21 +197,27 @@ struct LpFinish {
   template <class S, class Again>
   V one(S sum, double, const Again& again) const {
     if (p == 1 || is_nan(sum)) return V(sum);
-    return lp_sum_is_safe<V>(sum) ? V(lp_root(sum, p)) : again(0);
+    if (lp_sum_is_safe<V>(sum)) return V(lp_root(sum, p));
+    return sum == 0 && zeros.are_exact() ? V{0} : again(0);
   }
 
  private:
-  /// Whether lp_sum_is_safe() of all sums but NaNs, which are their own roots.
-  [[gnu::noinline]] static bool are_safe(const V* values, int64_t n) {
+  /// Whether lp_sum_is_safe() of all sums but NaNs, which are their own roots, with `zero` in the
+  /// place of those that are 0.
+  [[gnu::noinline]] static bool are_safe(const V* values, int64_t n, V zero) {
     constexpr int64_t kStep = kLanes<V>;
     bool safe = true;
     if (n < kStep) {
-      for (int64_t i = 0; i < n; ++i) safe &= lp_sum_is_safe<V>(values[i]);
+      for (int64_t i = 0; i < n; ++i) safe &= lp_sum_is_safe<V>(values[i] == 0 ? zero : values[i]);
       return safe;
     }
-    auto least = load_vector<Vector<V>>(values), most = least;
+    const auto sums = [&](int64_t i) {
+      const auto v = load_vector<Vector<V>>(values + i);
+      return v == 0 ? all_lanes(zero) : v;
+    };
+    auto least = sums(0), most = least;
     for (int64_t i = kStep; i < n + kStep; i += kStep) {
-      const auto v = load_vector<Vector<V>>(values + std::min(i, n - kStep));
+      const auto v = sums(std::min(i, n - kStep));
       least = v < least ? v : least;
       most = v > most ? v : most;
     }
@@ -220,7 +228,7 @@ struct LpFinish {
 
   template <class Again>
   void take_roots(V* values, int64_t n, const Again& again) const {
-    if (p == 2 && are_safe(values, n)) {
+    if (p == 2 && (are_safe(values, n, 0) || (zeros.are_exact() && are_safe(values, n, 1)))) {
       for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
       return;
     }

@@ -159,7 +159,9 @@ struct AheadOf : Op {
 
   AheadOf(const Op& op, int64_t ahead) : Op(op), bytes(processor.is_told_of_runs ? ahead : 0) {}
   Vector<typename Op::V> load(const typename Op::Element* p) const {
-    __builtin_prefetch(reinterpret_cast<const char*>(p) + bytes, 0, 3);
+    // As a number: p may be that of a few elements alone.
+    const uintptr_t ahead = reinterpret_cast<uintptr_t>(p) + uintptr_t(bytes);
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead), 0, 3);
     return Op::load(p);
   }
 };

@@ -13,7 +13,8 @@ void lp_values(const PoolPlan& plan, ValuePath path, const void* x, void* y) {
   visit(plan.dtype, FloatTypes{}, [&]<class T>() {
     PowerSumOf<T> powers;
     powers.p = plan.p;
-    pool_values(plan, path, powers, LpFinish<T>{plan.p}, x, y);
+    const ZeroSums<T> zeros(plan, static_cast<const T*>(x));
+    pool_values(plan, path, powers, LpFinish<T>{plan.p, zeros}, x, y);
   });
 }
 
