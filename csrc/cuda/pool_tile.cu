@@ -33,14 +33,14 @@ bool has_strip_vectors(const PoolCall& call) {
          makes_vectors(call.y, p.y, kN / kS, sizeof(T));
 }
 
-/// Outputs of a strip along rows, 0 for tiles: with the rows of x above them, whole batches of
-/// loads.
-int32_t strip_rows_of(const PoolPlan& p, bool is_max) {
-  constexpr int64_t kMany = 14 << 17;  // outputs that fill a GPU with long strips
+/// Outputs along rows of a strip that is so many wide, 0 for tiles: with the rows of x above them,
+/// whole batches of loads.
+int32_t strip_rows_of(const PoolPlan& p, bool is_max, int64_t columns) {
+  constexpr int64_t kThreads = 1 << 17;  // fill a GPU
   const PoolAxis& depth = p.axis[0];
   if (depth.window != 1 || depth.start != 0 || depth.in != depth.out) return 0;
-  const bool is_short = inner_outputs(p) < kMany;
-  return is_max ? (is_short ? 4 : 16) : is_short ? 6 : 14;
+  const int32_t few = is_max ? 4 : 6, many = is_max ? 16 : 14;
+  return inner_outputs(p) < kThreads * columns * many ? few : many;
 }
 
 template <class T, Pooled kWhat, int kH, int kW, int kS>
@@ -49,7 +49,8 @@ TileAccess access_with_strips(const PoolCall& call) {
   if constexpr (kHasStrips<T, kWhat, kH, kW, kS>) {
     constexpr bool kIsMax = kWhat == Pooled::max;
     const bool in_vectors = has_strip_vectors<T, kS>(call);
-    if (in_vectors || !kIsMax) access.strip_rows = strip_rows_of(call.plan, kIsMax);
+    const int64_t columns = in_vectors ? kVector<T> / kS : 1;
+    if (in_vectors || !kIsMax) access.strip_rows = strip_rows_of(call.plan, kIsMax, columns);
     access.strip_vectors = in_vectors && access.strip_rows > 0;
   }
   return access;
