@@ -130,28 +130,78 @@ bool is_whole(const PoolAxis& a) {
   return a.out == 1 && a.dilation == 1 && a.window == a.in && a.start == 0 && a.end == 0;
 }
 
-/// Joins the last two places where one window covers both and memory runs through.
+/// Windows of the axis follow each other without gaps and cover exactly the input.
+bool is_tiled(const PoolAxis& a) {
+  return a.dilation == 1 && a.start == 0 && a.stride == a.window && a.window * a.out == a.in;
+}
+
+/// Joins the last two places where one window covers both and memory runs through; one element
+/// needs no place.
 bool join_whole(Place* place) {
   const Place& outer = place[1];
   Place& inner = place[2];
   const int64_t n = inner.axis.in;
-  if (!is_whole(outer.axis) || !is_whole(inner.axis)) return false;
-  if (outer.dim.x != inner.dim.x * n || outer.dim.flat != inner.dim.flat * n) return false;
-  if (outer.dim.result != inner.dim.result * n) return false;
-  if (outer.axis.in == 1 || outer.axis.in > kExtentMax / n) return false;
-  inner.axis.in = inner.axis.window = outer.axis.in * n;
+  if (!is_whole(outer.axis) || !is_whole(inner.axis) || outer.axis.in == 1) return false;
+  if (n > 1) {
+    if (outer.dim.x != inner.dim.x * n || outer.dim.flat != inner.dim.flat * n) return false;
+    if (outer.dim.result != inner.dim.result * n || outer.axis.in > kExtentMax / n) return false;
+    inner.axis.in = inner.axis.window = outer.axis.in * n;
+  } else {
+    inner = outer;
+  }
   place[1] = place[0];
   place[0] = Place{};
   return true;
 }
 
-void place_space(PoolPlan& plan, PoolDims& dims, Place* place, int axes, bool ordered) {
+void arrange(Place* place, int axes, bool ordered) {
   if (!ordered)
     std::stable_sort(place + 3 - axes, place + 3, [](const Place& a, const Place& b) {
       return memory_key(a.dim) > memory_key(b.dim);
     });
   while (join_whole(place)) {
   }
+}
+
+/// The windows of a tiled axis as a dimension of the batch, before which the axis is one window.
+PoolDim tiles_of(Place& place) {
+  PoolAxis& a = place.axis;
+  PoolDim& d = place.dim;
+  const int64_t n = a.window;
+  const PoolDim tiles{a.out, d.x * n, d.y, d.indices, d.flat * n, d.result * n};
+  a.in = n;
+  a.out = a.stride = 1;
+  d = n == 1 ? PoolDim{} : PoolDim{1, d.x, 0, 0, d.flat, d.result};
+  return tiles;
+}
+
+/// Windows that cover some axes and tile the others are whole planes of a larger batch, where what
+/// each sees can be walked as one axis. The batch must not take more loops than it did.
+void set_apart(Place* place, PoolDims& dims, int axes, bool ordered) {
+  Place apart[3];
+  PoolDims more = dims;
+  bool has_whole = false, has_tiles = false;
+  for (int i = 0; i < 3; ++i) {
+    apart[i] = place[i];
+    if (is_whole(place[i].axis)) {
+      has_whole |= place[i].axis.in > 1;
+    } else if (is_tiled(place[i].axis)) {
+      more.batch[more.batch_rank++] = tiles_of(apart[i]);
+      has_tiles = true;
+    } else {
+      return;
+    }
+  }
+  if (!has_whole || !has_tiles) return;
+  arrange(apart, axes, ordered);
+  collapse_batch(more);
+  if (apart[1].axis.in > 1 || apart[0].axis.in > 1) return;
+  if (more.batch_rank > std::max(2, dims.batch_rank)) return;
+  std::copy_n(apart, 3, place);
+  dims = more;
+}
+
+void place_space(PoolPlan& plan, PoolDims& dims, const Place* place) {
   PoolStrides* tensors[] = {&plan.x, &plan.y, &plan.indices, &plan.flat};
   for (int i = 0; i < 3; ++i) {
     plan.axis[i] = place[i].axis;
@@ -204,7 +254,9 @@ PoolDims place_dimensions(PoolPlan& plan, const PoolDesc& desc, const Dims& inpu
     }
   }
   collapse_batch(dims);
-  place_space(plan, dims, place, desc.axes.rank, ordered);
+  arrange(place, desc.axes.rank, ordered);
+  set_apart(place, dims, desc.axes.rank, ordered);
+  place_space(plan, dims, place);
   plan.outer_rank = std::max(0, dims.batch_rank - 2);
   for (int i = 0; i < dims.batch_rank; ++i) {
     const PoolDim& dim = dims.batch[i];

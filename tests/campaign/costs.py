@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -42,6 +43,29 @@ def test_norms_of_zeros_cost_little(dtype: str) -> None:
         return min(times)
 
     assert seconds(np.maximum(x - 2, 0)) < 6 * seconds(x) > seconds(np.zeros_like(x)) / 6
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 3, 1, 2)], ids=["rows", "pixels"])
+@pytest.mark.parametrize("strides", [(128, 128), (1, 1)])
+def test_gradients_of_one_large_window_cost_little(
+    strides: tuple[int, int], order: tuple[int, ...]
+) -> None:
+    """An element has one window, however many elements that has: one or two for each plane."""
+    shape = tuple(np.array([1, 64, 128, 129])[np.argsort(order)])
+    dx = np.empty(shape, "float32").transpose(order)
+    plane = np.ones((1, 64, 1, 2 if strides == (1, 1) else 1), "float32")
+    copy = np.empty_like(dx)
+
+    def seconds(fn: Callable[[], object]) -> float:
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            fn()
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
+    took = seconds(lambda: cudml.average_pooling_grad(plane, dx.shape, 128, strides, out=dx))
+    assert took < 60 * seconds(lambda: np.copyto(copy, dx))
 
 
 def test_import_is_quick() -> None:

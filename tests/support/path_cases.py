@@ -24,13 +24,12 @@ from path_calls import (
     statistics,
     unpool,
 )
-from winner_path_cases import SIDE_BY_SIDE, STRIPS, WINNERS
+from winner_path_cases import PLANES, SIDE_BY_SIDE, STRIPS, WINNERS
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or"
 USUAL = "maxima or averages of 8 or 16 bits or of float32"
 WORDS_MAX = "maxima of 16 bits or of float32"
 PACKED = "windows advance by one over planes without gaps, as long as their outputs"
-PLANES = "each plane is one packed row that one window covers"
 FEW_TAPS = "windows have few taps, at most 8 apart"
 SUMS = "no element has more windows than one sum may join"
 NEAR = "rows have several windows, at most 8 apart and 65 long"
@@ -132,6 +131,8 @@ CASES = [
         SIDE_BY_SIDE: pool((2, 7, 5, 6), (5, 6), order=LAST)}),
     Case("pool/plain", pool((2, 7, 5, 6), (5, 6), order=LAST)),
     *WINNERS,
+    Case("pool_grad/max_planes", max_grad((3, 4, 5, 13), (5, 13), 1), {
+        PLANES: max_grad((3, 4, 5, 13), (5, 13), 1, (0, 1))}),
     Case("pool_grad/turned", max_grad((2, 16, 28, 32), 2, 2), {
         "16 planes or more": max_grad((1, 15, 28, 32), 2, 2),
         "16 planes or more, 12 of 16-bit floats":
@@ -209,6 +210,11 @@ CASES = [
         "their taps times steps": max_grad((2, 3, 9, 17), (1, 5), (1, 3)),
     }),
     Case("pool_grad/max_scatter", max_grad((2, 3, 9, 19), (2, 3), (1, 2))),
+    Case("pool_grad/average_planes", average_grad((2, 1, 6, 8), (6, 1), (6, 1)), {
+        "one window covers each plane": average_grad((2, 3, 5, 13), (5, 13), 1, (0, 1)),
+        "one window covers each plane, which is one packed row, or 8 planes":
+            average_grad((2, 1, 6, 7), (6, 1), (6, 1)),
+    }),
     Case("pool_grad/average_pairs", average_grad((2, 3, 6, 64), 2, 2), {
         "windows of two columns cover packed planes": average_grad((2, 3, 7, 64), 2, 2),
         "rows are packed, and the windows": average_grad((2, 3, 6, 64), (2, 3), 2),

@@ -7,6 +7,7 @@ from path_calls import LAST, REVERSED, Case, winners
 STRIPS = "rows have several windows whose columns lie together"
 PAIRS = "windows are two or three packed columns"
 SIDE_BY_SIDE = "8 planes or more lie side by side"
+PLANES = "each plane is one packed row that one window covers"
 
 WINNERS = (
     Case("winners/turned", winners((4, 8, 29, 24), (4, 8), 1, dtype="float16"), {
@@ -57,6 +58,8 @@ WINNERS = (
     }),
     Case("winners/strips", winners((2, 3, 4, 6), (3, 5), 1), {
         STRIPS: winners((2, 3, 4, 6), (3, 6), 1)}),
+    Case("winners/planes", winners((3, 4, 5, 13), (5, 13)), {
+        PLANES: winners((3, 4, 5, 13), (5, 13), start_padding=(0, 1), output_sizes=(1, 1))}),
     Case("winners/side_by_side", winners((2, 8, 5, 13), (5, 13), order=LAST), {
         SIDE_BY_SIDE: winners((2, 7, 5, 13), (5, 13), order=LAST)}),
     Case("winners/plain", winners((2, 7, 5, 13), (5, 13), order=LAST)),

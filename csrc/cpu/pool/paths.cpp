@@ -113,15 +113,7 @@ bool are_rows_short(const PoolPlan& plan, const Machine& machine) {
   return plan.axis[2].in <= most_turned(plan, machine);
 }
 
-bool is_one_tap(const PoolAxis& a) {
-  return a.in == 1 && a.out == 1 && a.window == 1 && a.start == 0;
-}
-
-bool fits_planes(const PoolPlan& p, const Machine&) {
-  const PoolAxis& w = p.axis[2];
-  return is_one_tap(p.axis[0]) && is_one_tap(p.axis[1]) && w.out == 1 && w.window == w.in &&
-         w.start == 0 && w.end == 0 && w.dilation == 1 && p.x.space[2] == 1 && w.in < kPieceTaps;
-}
+bool fits_planes(const PoolPlan& plan, const Machine&) { return has_whole_rows(plan); }
 constexpr Predicate<PoolPlan> kHasPlanes = {"each plane is one packed row that one window covers",
                                             fits_planes};
 

@@ -22,6 +22,11 @@ inline bool fits_lanes(const PoolPlan& p) {
   return p.x.batch[1] == 1 && p.batch[1] >= (p.x.space[2] == 1 ? 64 : 8);
 }
 
+/// Such rows are packed, and no longer than a piece.
+inline bool has_whole_rows(const PoolPlan& p) {
+  return is_whole_row(p) && p.x.space[2] == 1 && p.axis[2].in < kPieceTaps;
+}
+
 /// Outputs [from, to) of [first, end) along a row whose windows are whole.
 struct Interior {
   int64_t from, to;

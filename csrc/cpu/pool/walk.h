@@ -199,6 +199,18 @@ inline int64_t most_taps(const PoolPlan& p, int axes) {
   return n;
 }
 
+/// The axis is one element, which its one window sees.
+inline bool is_one_tap(const PoolAxis& a) {
+  return a.in == 1 && a.out == 1 && a.window == 1 && a.start == 0;
+}
+
+/// One window covers each plane, which is one row.
+inline bool is_whole_row(const PoolPlan& p) {
+  const PoolAxis& w = p.axis[2];
+  return is_one_tap(p.axis[0]) && is_one_tap(p.axis[1]) && w.out == 1 && w.window == w.in &&
+         w.start == 0 && w.end == 0 && w.dilation == 1;
+}
+
 /// One element behind the last of a tensor that begins at `first`.
 template <class T>
 inline const T* end_of(const PoolPlan& p, const T* first, const PoolStrides& step,

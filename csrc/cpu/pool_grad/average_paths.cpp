@@ -3,6 +3,7 @@
 #include "cpu/pool_grad/average_blocks.h"
 #include "cpu/pool_grad/average_gather.h"
 #include "cpu/pool_grad/average_pairs.h"
+#include "cpu/pool_grad/average_planes.h"
 #include "cpu/pool_grad/average_rows.h"
 #include "cpu/pool_grad/average_side_by_side.h"
 #include "cpu/pool_grad/average_thirds.h"
@@ -21,12 +22,19 @@ bool has_wide_vectors(const PoolGradPlan&, const Machine&) { return kVectorBytes
 
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return AverageRows<float>::fits(plan); }
 
+bool has_planes(const PoolGradPlan& plan, const Machine&) {
+  return AveragePlanes<float>::fits(plan);
+}
 bool has_pairs(const PoolGradPlan& plan, const Machine&) { return PairPlanes<float>::fits(plan); }
 bool has_thirds(const PoolGradPlan& plan, const Machine&) {
   return AverageThirds<float>::fits(plan);
 }
 bool has_blocks(const PoolGradPlan& plan, const Machine&) { return BlockShape::fits(plan); }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) { return has_lanes(plan); }
+
+void planes(const PoolGradPlan& plan, const Arrays& a) {
+  visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() { AveragePlanes<T>(plan, a).run(); });
+}
 
 void pairs(const PoolGradPlan& plan, const Arrays& a) {
   visit(plan.forward.dtype, FloatTypes{}, [&]<class T>() {
@@ -75,6 +83,11 @@ constexpr Predicate<PoolGradPlan> kRows{
     "rows are packed, and the windows along them are small and 1 apart, or pairs", has_rows};
 
 constexpr Path<PoolGradPlan> kPaths[] = {
+    {"pool_grad/average_planes",
+     {{"one window covers each plane, which is one packed row, or 8 planes or more lie side by "
+       "side, their pixels equally far apart",
+       has_planes}},
+     planes},
     {"pool_grad/average_pairs",
      {{"the processor has vectors wider than 16 bytes", has_wide_vectors},
       kNarrow,

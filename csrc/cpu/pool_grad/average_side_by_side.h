@@ -303,10 +303,10 @@ class AverageSideBySide {
 
   /// Windows of any place, whether there are such or not, over elements in the phase of one.
   static int64_t taps_over(const PoolAxis& a, int64_t element) {
-    int64_t n = 0;
-    for (int64_t k = 0; k < a.window; ++k)
-      n += (element + a.start - k * a.dilation) % a.stride == 0;
-    return n;
+    const int64_t turn = a.stride / std::gcd(a.stride, a.dilation);
+    for (int64_t k = 0; k < std::min(turn, a.window); ++k)
+      if ((element + a.start - k * a.dilation) % a.stride == 0) return (a.window - 1 - k) / turn + 1;
+    return 0;
   }
 
   /// Bits do not depend on how many planes lie here: where windows fit blocks they are those of

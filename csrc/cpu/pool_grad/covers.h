@@ -39,6 +39,11 @@ inline bool has_lanes(const PoolGradPlan& plan) {
   return plan.result.batch[1] == 1 && plan.forward.batch[1] >= 8 && plan.result.space[2] != 1;
 }
 
+/// Planes of n elements of a task, of packed rows that one window covers each.
+inline int64_t planes_at_once(int64_t n) {
+  return std::clamp<int64_t>(tuning::pool_grad::kRowElements / n, 1, tuning::pool::kPlanesAtOnce);
+}
+
 /// Outputs whose windows reach into [low, high] along an axis: [first, last], empty if first >
 /// last.
 struct Reach {

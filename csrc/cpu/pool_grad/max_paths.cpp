@@ -1,9 +1,11 @@
 // The paths of max pooling's gradient on the CPU, first choice first.
 #include "cpu/isa/families.h"
+#include "cpu/pool/maxima.h"
 #include "cpu/pool_grad/max_blocks.h"
 #include "cpu/pool_grad/max_lane_pairs.h"
 #include "cpu/pool_grad/max_lane_rows.h"
 #include "cpu/pool_grad/max_pairs.h"
+#include "cpu/pool_grad/max_planes.h"
 #include "cpu/pool_grad/max_rows.h"
 #include "cpu/pool_grad/max_scatter.h"
 #include "cpu/pool_grad/max_side_by_side.h"
@@ -18,6 +20,9 @@ using tuning::pool_grad::kLongPairs;
 using tuning::pool_grad::kLongRowBytes;
 using tuning::pool_grad::kMostBlockWork;
 
+bool has_planes(const PoolGradPlan& plan, const Machine&) {
+  return has_whole_rows(plan.forward) && plan.result.space[2] == 1;
+}
 bool has_rows(const PoolGradPlan& plan, const Machine&) { return RowShape::fits(plan); }
 bool has_pairs(const PoolGradPlan& plan, const Machine&) { return MaxPairs<float>::fits(plan); }
 bool has_lane_pairs(const PoolGradPlan& plan, const Machine&) {
@@ -59,6 +64,11 @@ bool has_blocks(const PoolGradPlan& plan, const Machine&) {
   for (const PoolAxis& a : plan.forward.axis)
     work = std::min(work * a.window * a.stride, kMostBlockWork + 1);
   return work <= kMostBlockWork && plan.forward.x.space[2] == 1 && BlockShape::fits(plan);
+}
+
+void planes(const PoolGradPlan& plan, const Arrays& a) {
+  with_maximum(plan.forward.dtype, FloatTypes{},
+               [&]<class Op>(const Op& op) { MaxPlanes<Op>(op, plan, a).run(); });
 }
 
 void rows(const PoolGradPlan& plan, const Arrays& a) {
@@ -125,6 +135,9 @@ constexpr Predicate<PoolGradPlan> kSmall{
     are_windows_small};
 
 constexpr Path<PoolGradPlan> kPaths[] = {
+    {"pool_grad/max_planes",
+     {{"each plane is one packed row that one window covers", has_planes}},
+     planes},
     {"pool_grad/turned",
      {kHasAvx,
       {"16 planes or more, 12 of 16-bit floats and 8 of float64, are packed, one after the other, "

@@ -54,6 +54,8 @@ constexpr Predicate<PoolPlan> kHasPairs = {
     "first, of at most 16 rows",
     has_pairs};
 
+bool has_planes(const PoolPlan& plan, const Machine&) { return has_whole_rows(plan); }
+
 bool is_turned(const PoolPlan& plan, const Machine&) { return TurnedWinners::fits(plan); }
 
 /// Those of the whole tensor, whose dimensions may lie in another order in memory.
@@ -113,6 +115,9 @@ constexpr Path<PoolPlan> kPaths[] = {
      run<WinnerPath::lane_taps>,
      {4.22, "float64 3x3/2 of 8x64x56x56 with channels last on Zen 4"}},
     {"winners/strips", {kFitsStrips}, run<WinnerPath::strips>},
+    {"winners/planes",
+     {{"each plane is one packed row that one window covers", has_planes}},
+     run<WinnerPath::planes>},
     {"winners/side_by_side",
      {{"8 planes or more lie side by side in x, or 64 of packed rows", fits_side_by_side}},
      run<WinnerPath::side_by_side>},

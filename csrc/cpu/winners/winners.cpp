@@ -2,9 +2,11 @@
 // visiting order.
 #include "cpu/winners/winners.h"
 
+#include "cpu/pool/maxima.h"
 #include "cpu/winners/lane_taps.h"
 #include "cpu/winners/plain.h"
 #include "cpu/winners/plain_pairs.h"
+#include "cpu/winners/planes.h"
 #include "cpu/winners/shape.h"
 #include "cpu/winners/side_by_side.h"
 #include "cpu/winners/strips.h"
@@ -62,9 +64,19 @@ void run_lane_taps(const WinnerPool<T>& w) {
   }
 }
 
+void run_planes(const PoolPlan& plan, const void* x, void* y, void* indices) {
+  with_maximum(plan.dtype, AllTypes{}, [&]<class Op>(const Op& op) {
+    using E = typename Op::Element;
+    const WinnerPool<E> base{plan, static_cast<const E*>(x), static_cast<E*>(y), indices};
+    const TaskSpace space = make_tasks(plan, Lane::batch, tuning::pool::kPlanesAtOnce);
+    run_pools<PlaneWinners<Op>>(plan, space, op, base);
+  });
+}
+
 }  // namespace
 
 void max_winners(const PoolPlan& plan, WinnerPath path, const void* x, void* y, void* indices) {
+  if (path == WinnerPath::planes) return run_planes(plan, x, y, indices);
   visit(plan.dtype, AllTypes{}, [&]<class T>() {
     constexpr bool kIsFolded = kIsFloat<T> && sizeof(T) <= 4;
     constexpr bool kIsPlain = kIsFolded && (kHasWideVectors || sizeof(T) == 4);

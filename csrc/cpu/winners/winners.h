@@ -5,7 +5,7 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-enum class WinnerPath { plain_pairs, pairs, lane_taps, strips, side_by_side, plain };
+enum class WinnerPath { plain_pairs, pairs, lane_taps, strips, planes, side_by_side, plain };
 
 /// Maxima and their indices; y may be null where only the indices are wanted.
 void max_winners(const PoolPlan& plan, WinnerPath path, const void* x, void* y, void* indices);

@@ -10,21 +10,11 @@ import torch
 from torch import Tensor
 
 from cudml.torch._activations import needs_value
-from cudml.torch._dispatch import are_within, call, is_traced
+from cudml.torch._dispatch import call, is_traced
+from cudml.torch._places import are_within, at, taken
 from cudml.torch._schemas import library
 
 _NONE = (None,)
-
-
-def _taken(values: Tensor, places: Tensor) -> Tensor:
-    """The elements at flat positions of the row-major tensor."""
-    return values.reshape(-1).index_select(0, places.reshape(-1)).reshape(places.shape)
-
-
-def at(values: Tensor, indices: Tensor) -> Tensor:
-    """The elements at flat positions of the row-major tensor; 0 for negative positions."""
-    found = _taken(values, indices.clamp(min=0))
-    return torch.where(indices >= 0, found, torch.zeros_like(found))
 
 
 def _save_max_pooling(ctx: Any, inputs: Any, output: Any) -> None:
@@ -162,17 +152,17 @@ def _max_unpooling(ctx: Any, grad: Tensor) -> Any:
     flat = indices.to(torch.int64)  # what is beyond int64 turns negative, and neither is in range
     are_inside = are_within(flat, grad.numel())
     if are_inside and _are_apart(indices, ctx.sizes):  # all have won
-        return (_taken(grad, flat), None, None)
+        return (taken(grad, flat), None, None)
     narrow = torch.int32 if indices.numel() < 2**31 else torch.int64
     own = torch.arange(indices.numel(), dtype=narrow, device=indices.device).reshape(indices.shape)
     winners = call("max_unpooling", own, indices, ctx.sizes)
     if are_inside:
-        has_won = _taken(winners, flat) == own
+        has_won = taken(winners, flat) == own
     else:
         is_inside = (flat >= 0) & (flat < grad.numel())
         flat = torch.where(is_inside, flat, 0)
-        has_won = is_inside & (_taken(winners, flat) == own)
-    return (torch.where(has_won, _taken(grad, flat), 0), None, None)
+        has_won = is_inside & (taken(winners, flat) == own)
+    return (torch.where(has_won, taken(grad, flat), 0), None, None)
 
 
 def _saves_nothing(ctx: Any, inputs: Any, output: Any) -> None:

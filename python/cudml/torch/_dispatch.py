@@ -86,15 +86,6 @@ def is_plain(*tensors: Any) -> bool:
     return not _has_level()
 
 
-def are_within(positions: Tensor, count: int) -> bool:
-    """Whether positions are seen to be in [0, count). On the CPU one look at all of them takes less
-    than what follows where they may not be; elsewhere none is taken."""
-    if not positions.is_cpu or not is_plain(positions) or positions.numel() == 0:
-        return False
-    low, high = torch.aminmax(positions)
-    return bool(low >= 0) and bool(high < count)
-
-
 def is_recorded(*tensors: Any) -> bool:
     """Whether autograd keeps a gradient of a call on these, and nothing else watches."""
     return any_requires_grad(tensors) and is_plain(*tensors) and _is_recording()

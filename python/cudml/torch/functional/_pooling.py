@@ -11,6 +11,7 @@ from torch import Tensor
 
 import cudml.torch as canonical
 from cudml.torch._kept import kept
+from cudml.torch._places import plane_bases
 
 from ._arguments import LARGEST, flag, is_sequence, rank, sides, tensor, whole, wholes
 
@@ -65,8 +66,7 @@ def _windows(
 
 def _in_plane(indices: Tensor, x: Tensor, geometry: Windows) -> Tensor:
     """Positions within the plane of a channel, from positions in the whole input."""
-    plane = math.prod(x.shape[2:])
-    within = indices % plane
+    within = indices - plane_bases(indices, math.prod(x.shape[2:]))
     window, _, starts, ends, dilations = geometry
     is_dense = all(d == 1 for d in dilations)
     is_short = all(max(a, b) < w for w, a, b in zip(window, starts, ends, strict=True))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import cudml.torch as canonical
-from cudml.torch._dispatch import are_within
+from cudml.torch._places import are_within, plane_bases
 
 from ._arguments import is_sequence, rank, sides, tensor, whole, wholes
 from ._pooling import Pads, Sizes
@@ -45,9 +45,7 @@ def _sizes(
 
 def _whole_places(places: Tensor, plane: int) -> Tensor:
     """Indices in the whole result of those that count within a plane; -1 where one is in none."""
-    n, c = places.shape[:2]
-    base = torch.arange(n * c, device=places.device).mul(plane)
-    base = base.view(n, c, *[1] * (places.dim() - 2))
+    base = plane_bases(places, plane)
     if are_within(places, plane):
         return places + base
     is_inside = (places >= 0) & (places < plane)
