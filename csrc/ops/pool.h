@@ -52,11 +52,11 @@ struct PoolOuter {
   int64_t position(int64_t turn) const { return std::min(turn * step, size - step); }
 };
 
-/// What a kernel reads. Spatial axes are right-aligned in {D,H,W}: in x's own order where winners
-/// are numbered (indices, max gradient), else sorted by x's memory, the fastest last; axes that one
-/// window covers exactly are one axis where memory allows. Batch dimensions are collapsed and
-/// sorted by memory, the fastest last. `flat` holds what one step along a dimension adds to the
-/// index of D-MAX-1. A plan without outputs does nothing.
+/// What a kernel reads. Spatial axes are right-aligned in {D,H,W}: where winners are numbered
+/// (indices, max gradient) those of one element, then the others in x's own order; else sorted by
+/// x's memory, the fastest last; axes that one window covers exactly are one axis where memory
+/// allows. Batch dimensions are collapsed and sorted by memory, the fastest last. `flat` holds what
+/// one step along a dimension adds to the index of D-MAX-1. A plan without outputs does nothing.
 struct PoolPlan {
   PoolKind kind = PoolKind::max;
   Dtype dtype = Dtype::float32;

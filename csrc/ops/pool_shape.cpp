@@ -135,27 +135,29 @@ bool is_tiled(const PoolAxis& a) {
   return a.dilation == 1 && a.start == 0 && a.stride == a.window && a.window * a.out == a.in;
 }
 
-/// Joins the last two places where one window covers both and memory runs through; one element
-/// needs no place.
+/// Joins the last two places where one window covers both and memory runs through.
 bool join_whole(Place* place) {
   const Place& outer = place[1];
   Place& inner = place[2];
   const int64_t n = inner.axis.in;
-  if (!is_whole(outer.axis) || !is_whole(inner.axis) || outer.axis.in == 1) return false;
-  if (n > 1) {
-    if (outer.dim.x != inner.dim.x * n || outer.dim.flat != inner.dim.flat * n) return false;
-    if (outer.dim.result != inner.dim.result * n || outer.axis.in > kExtentMax / n) return false;
-    inner.axis.in = inner.axis.window = outer.axis.in * n;
-  } else {
-    inner = outer;
-  }
+  if (!is_whole(outer.axis) || !is_whole(inner.axis)) return false;
+  if (outer.dim.x != inner.dim.x * n || outer.dim.flat != inner.dim.flat * n) return false;
+  if (outer.dim.result != inner.dim.result * n) return false;
+  if (outer.axis.in == 1 || outer.axis.in > kExtentMax / n) return false;
+  inner.axis.in = inner.axis.window = outer.axis.in * n;
   place[1] = place[0];
   place[0] = Place{};
   return true;
 }
 
+/// One element under one window: taps are visited in the same order wherever it stands.
+bool is_single(const Place& place) { return place.axis.in == 1 && place.axis.out == 1; }
+
+/// Loops run along the last axis, which is to be one of several elements.
 void arrange(Place* place, int axes, bool ordered) {
-  if (!ordered)
+  if (ordered)
+    std::stable_partition(place + 3 - axes, place + 3, is_single);
+  else
     std::stable_sort(place + 3 - axes, place + 3, [](const Place& a, const Place& b) {
       return memory_key(a.dim) > memory_key(b.dim);
     });

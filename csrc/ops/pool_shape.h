@@ -43,7 +43,8 @@ struct PoolDims {
 };
 
 /// Fills axes and dimensions of `plan` from a checked description; returns the dimensions for
-/// tensors that a PoolPlan does not hold. `ordered` keeps the spatial axes in x's own order.
+/// tensors that a PoolPlan does not hold. `ordered` keeps the spatial axes in x's own order, but
+/// for those of one element.
 PoolDims place_dimensions(PoolPlan& plan, const PoolDesc& desc, const Dims& input,
                           const Dims& output, const PoolOperands& operands, bool ordered);
 

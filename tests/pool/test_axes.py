@@ -222,3 +222,31 @@ def test_refused_axes(axes: Any, error: type[Exception], fragments: tuple[str, .
         cudml.max_pooling_grad(x, x, 1, axes=axes)
     with refused(error, "average_pooling_grad:", *fragments):
         cudml.average_pooling_grad(x, x.shape, 1, axes=axes)
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, channels_last])
+@pytest.mark.parametrize("window", [2, 3, 9])
+@pytest.mark.parametrize("sizes", [(40, 1), (40, 1, 1), (1, 40, 1)], ids=str)
+def test_an_axis_of_one_element_takes_no_path_away(
+    sizes: tuple[int, ...], window: int, layout: Any
+) -> None:
+    """Winners along an axis before it are found as those along the last one are."""
+    row = layout(np.random.default_rng(window).integers(-3, 4, (2, 17, 1, 40)).astype("float32"))
+    x = row.reshape(2, 17, *sizes)
+    assert np.shares_memory(x, row)
+    windows = tuple(window if n > 1 else 1 for n in sizes)
+    for strides in (1, 2):
+        wanted = cudml.max_pooling(row, (1, window), strides, return_indices=True)
+        got = cudml.max_pooling(x, windows, strides, return_indices=True)
+        for one, other in zip(got, wanted, strict=True):
+            assert same_bits(one, other.reshape(one.shape))
+        grad = cudml.max_pooling_grad(x, got[0], windows, strides)
+        wanted_grad = cudml.max_pooling_grad(row, wanted[0], (1, window), strides)
+        assert same_bits(grad, wanted_grad.reshape(x.shape))
+        for family, one, other in (
+            ("max_pooling", (x,), (row,)),
+            ("max_pooling_grad", (x, got[0]), (row, wanted[0])),
+        ):
+            more = {"return_indices": True} if family == "max_pooling" else {}
+            said = cudml.explain(family, *one, windows, strides, **more)
+            assert said.kernel == cudml.explain(family, *other, (1, window), strides, **more).kernel
