@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,18 @@ import cudml
 from array_support import child_says
 
 
-def seconds_of(x: np.ndarray, window: tuple[int, ...], strides: tuple[int, ...]) -> float:
+def least_of(call: Callable[[], Any]) -> float:
+    """Seconds of the fastest of some calls."""
     times = []
     for _ in range(7):
         begin = time.perf_counter()
-        cudml.average_pooling(x, window, strides)
+        call()
         times.append(time.perf_counter() - begin)
     return min(times)
+
+
+def seconds_of(x: np.ndarray, window: tuple[int, ...], strides: tuple[int, ...]) -> float:
+    return least_of(lambda: cudml.average_pooling(x, window, strides))
 
 
 @pytest.mark.parametrize("axis", [2, 3])
@@ -35,12 +41,7 @@ def test_norms_of_zeros_cost_little(dtype: str) -> None:
     x = np.random.default_rng(0).standard_normal((4, 16, 112, 112)).astype(dtype)
 
     def seconds(x: np.ndarray) -> float:
-        times = []
-        for _ in range(7):
-            begin = time.perf_counter()
-            cudml.lp_pooling(x, 3, 2, p=2)
-            times.append(time.perf_counter() - begin)
-        return min(times)
+        return least_of(lambda: cudml.lp_pooling(x, 3, 2, p=2))
 
     assert seconds(np.maximum(x - 2, 0)) < 6 * seconds(x) > seconds(np.zeros_like(x)) / 6
 
@@ -66,6 +67,19 @@ def test_gradients_of_one_large_window_cost_little(
 
     took = seconds(lambda: cudml.average_pooling_grad(plane, dx.shape, 128, strides, out=dx))
     assert took < 60 * seconds(lambda: np.copyto(copy, dx))
+
+
+def test_unpooling_into_one_plane_costs_little() -> None:
+    """Beside as many elements in several planes, which are cut for themselves."""
+
+    def seconds(shape: tuple[int, ...], layout: Callable[[np.ndarray], np.ndarray]) -> float:
+        x = layout(np.random.default_rng(0).standard_normal(shape).astype("float32"))
+        y, indices = cudml.max_pooling(x, 2, 2, return_indices=True)
+        return least_of(lambda: cudml.max_unpooling(y, indices, shape))
+
+    several = seconds((4, 1, 512, 512), np.ascontiguousarray)
+    assert seconds((1, 1, 1024, 1024), np.ascontiguousarray) < 8 * several
+    assert seconds((1, 1, 1024, 1024), np.asfortranarray) < 30 * several
 
 
 def test_import_is_quick() -> None:

@@ -34,6 +34,53 @@ void visit_items(const UnpoolPlan& plan, const Fn& fn) {
   }
 }
 
+/// The elements of the result by number: dimensions of several elements, joined where memory runs
+/// through.
+class Targets {
+ public:
+  /// Numbered as flat indices are.
+  explicit Targets(const UnpoolPlan& plan) {
+    for (const UnpoolBatch& b : plan.batch) add({b.size, b.y});
+    for (const UnpoolTarget& t : plan.target) add(t);
+  }
+
+  /// Numbered as they lie in memory.
+  Targets in_memory() const {
+    Targets sorted = *this;
+    std::stable_sort(sorted.dim_, sorted.dim_ + rank_,
+                     [](const UnpoolTarget& a, const UnpoolTarget& b) { return a.y > b.y; });
+    Targets joined;
+    for (int d = 0; d < rank_; ++d) joined.add(sorted.dim_[d]);
+    return joined;
+  }
+
+  const UnpoolTarget& row() const { return dim_[std::max(rank_, 1) - 1]; }
+
+  /// Where an element stands in y. Divisions take longest: most results need none.
+  int64_t at(int64_t number) const {
+    int64_t offset = 0;
+    for (int d = rank_ - 1; d > 0; --d) {
+      offset += number % dim_[d].size * dim_[d].y;
+      number /= dim_[d].size;
+    }
+    return offset + number * dim_[0].y;
+  }
+
+ private:
+  Targets() = default;
+
+  void add(const UnpoolTarget& t) {
+    if (t.size == 1) return;
+    if (rank_ > 0 && dim_[rank_ - 1].y == t.y * t.size)
+      dim_[rank_ - 1] = {dim_[rank_ - 1].size * t.size, t.y};
+    else
+      dim_[rank_++] = t;
+  }
+
+  int rank_ = 0;
+  UnpoolTarget dim_[5];
+};
+
 /// Each thread owns a part of the result, by flat index, goes through all source positions in
 /// ascending order and writes what is its own: of several the last one stays.
 template <class T, class Index>
@@ -41,18 +88,18 @@ class UnpoolPlain {
  public:
   UnpoolPlain(const UnpoolPlan& plan, const Arrays& a)
       : plan_(plan),
+        targets_(plan),
         x_(static_cast<const T*>(a.inputs[0])),
         indices_(static_cast<const Index*>(a.inputs[1])),
         y_(static_cast<T*>(a.outputs[0])) {}
 
   void run() const {
+    clear();
     const int64_t parts = num_threads(), targets = plan_.targets();
     const int64_t length = (targets + parts - 1) / parts;
     parallel_for(parts, plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       const int64_t first = std::min(begin * length, targets);
       const int64_t last = std::min(end * length, targets);
-      if (first == last) return;
-      clear(first, last);
       const uint64_t end_of_range = std::min(uint64_t(last), plan_.limit);
       if (end_of_range > uint64_t(first)) scatter(uint64_t(first), end_of_range);
     });
@@ -61,20 +108,22 @@ class UnpoolPlain {
  private:
   static constexpr int64_t kPiece = tuning::unpool::kUnwatched;
 
-  /// Zeros at flat indices [first, last), a row of the innermost dimension at a time.
-  void clear(int64_t first, int64_t last) const {
-    const UnpoolTarget& row = plan_.target[2];
-    Pace pace;
-    for (int64_t at = first; at < last;) {
-      const int64_t n = std::min({row.size - at % row.size, last - at, kPiece});
-      T* const to = y_ + target_at(plan_, at);
-      if (row.y == 1)
-        std::memset(to, 0, size_t(n) * sizeof(T));
-      else
-        for (int64_t i = 0; i < n; ++i) to[i * row.y] = 0;
-      at += n;
-      pace.add(n);
-    }
+  /// Zeros everywhere, a row of what lies together in memory at a time.
+  void clear() const {
+    const Targets targets = targets_.in_memory();
+    const UnpoolTarget row = targets.row();
+    parallel_for(plan_.targets(), plan_.targets() * int64_t(sizeof(T)),
+                 [&](int64_t begin, int64_t end) {
+                   Pace pace;
+                   for (int64_t at = begin, n; at < end; at += n, pace.add(n)) {
+                     n = std::min({row.size - at % row.size, end - at, kPiece});
+                     T* const to = y_ + targets.at(at);
+                     if (row.y == 1)
+                       std::memset(to, 0, size_t(n) * sizeof(T));
+                     else
+                       for (int64_t i = 0; i < n; ++i) to[i * row.y] = 0;
+                   }
+                 });
   }
 
   void scatter(uint64_t first, uint64_t last) const {
@@ -86,13 +135,14 @@ class UnpoolPlain {
       for (int64_t i = 0; i < n; ++i) {
         const uint64_t flat = uint64_t(int64_t(indices_[from.indices + i * row.indices]));
         if (flat - first >= last - first) continue;
-        y_[target_at(plan_, int64_t(flat))] = x_[from.x + i * row.x];
+        y_[targets_.at(int64_t(flat))] = x_[from.x + i * row.x];
       }
       pace.add(n);
     }
   }
 
   const UnpoolPlan& plan_;
+  const Targets targets_;
   const T* x_;
   const Index* indices_;
   T* y_;
