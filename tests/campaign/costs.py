@@ -82,6 +82,20 @@ def test_unpooling_into_one_plane_costs_little() -> None:
     assert seconds((1, 1, 1024, 1024), np.asfortranarray) < 30 * several
 
 
+@pytest.mark.parametrize("stride", [3, 5, 7])
+def test_gradients_of_averages_apart_cost_little(stride: int) -> None:
+    """Beside steps of 9 elements, where no phases are put together."""
+
+    def seconds(window: int) -> float:
+        n = 24 * window
+        grad = np.ones((4, 16, 24, 24), "float32")
+        out = np.empty((4, 16, n, n), "float32")
+        call = cudml.average_pooling_grad
+        return least_of(lambda: call(grad, out.shape, window, window, out=out)) / out.size
+
+    assert seconds(stride) < 2.5 * seconds(9)
+
+
 def test_import_is_quick() -> None:
     """0.3 s beyond NumPy, the best of three: a check against accidents, not a measurement."""
     says = (

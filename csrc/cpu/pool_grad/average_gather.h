@@ -133,13 +133,13 @@ class RowGather {
   }
 
   /// Columns by their place modulo the step of the window: along each phase, one tap shifts the
-  /// joined row by whole elements.
+  /// joined row by whole elements. One window alone is spread over its columns at once.
   struct Phases {
     int64_t count = 0, first, length, offset;
     Sum sum[kColumns + 2 * kPhases];
 
     Phases(const PoolAxis& w, const Task& task) {
-      if (w.stride > kPhases || w.window > 64) return;
+      if (w.out == 1 || w.stride > kPhases || w.window > 64) return;
       count = w.stride;
       offset = task.first + w.start;
       first = offset / count;
@@ -159,12 +159,12 @@ class RowGather {
 
     void merge(const Task& task, Sum* __restrict sums) const {
       if (count == 0) return;
-      int64_t i = 0;
-      const auto put = [&] {
-        sums[i] = sum[(offset + i) % count * length + (offset + i) / count - first];
+      const auto from = [&](int64_t i) {
+        return sum + (offset + i) % count * length + (offset + i) / count - first;
       };
+      int64_t i = 0;
       if (count == 2) {
-        if (offset % 2 != 0) put(), ++i;
+        if (offset % 2 != 0) sums[i] = *from(i), ++i;
         const Sum* even = sum + (offset + i) / 2 - first;
         const Sum* odd = even + length;
         const int64_t pairs = (task.n - i) / 2;
@@ -174,7 +174,11 @@ class RowGather {
         }
         i += 2 * pairs;
       }
-      for (; i < task.n; ++i) put();
+      // Phase by phase, as a division for each element takes longer than all else.
+      for (const int64_t end = std::min(task.n, i + count); i < end; ++i) {
+        const Sum* next = from(i);
+        for (int64_t j = i; j < task.n; j += count) sums[j] = *next++;
+      }
     }
   };
 

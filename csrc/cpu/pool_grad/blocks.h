@@ -322,10 +322,10 @@ class BlockIo {
   [[gnu::noinline]] void join_phases(const Sum* const* row, int64_t line, int64_t first, int64_t n,
                                      Sum* __restrict joined) const {
     const int64_t s = f_.axis[2].stride;
+    const auto from = [&](int64_t e) { return row[e % s] + line + e / s; };
     int64_t i = 0;
-    const auto one = [&](int64_t e) { return row[e % s][line + e / s]; };
     if (s == 2) {
-      if (first % 2 != 0 && n > 0) joined[i++] = one(first);
+      if (first % 2 != 0 && n > 0) joined[i++] = *from(first);
       const Sum* even = row[0] + line + (first + i) / 2;
       const Sum* odd = row[1] + line + (first + i) / 2;
       const int64_t pairs = (n - i) / 2;
@@ -335,7 +335,11 @@ class BlockIo {
       }
       i += 2 * pairs;
     }
-    for (; i < n; ++i) joined[i] = one(first + i);
+    // Phase by phase, as a division for each element takes longer than all else.
+    for (const int64_t end = std::min(n, i + s); i < end; ++i) {
+      const Sum* next = from(first + i);
+      for (int64_t j = i; j < n; j += s) joined[j] = *next++;
+    }
   }
 
  protected:
