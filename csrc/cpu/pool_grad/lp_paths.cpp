@@ -72,7 +72,10 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      thirds,
      {3.65, "81 L2 grad 3x3/2, 32x512x30x40, float32 C"}},
     {"pool_grad/lp_rows",
-     {kShort, {"rows have several windows, at most 8 apart and 65 long", has_rows}},
+     {kShort,
+      {"rows have several windows, at most 64 apart, and at most 64 such steps from the first tap "
+       "to the last",
+       has_rows}},
      run<LpRows>,
      {35.5, "114 L2 grad 2x2/2, 1x3x224x224, float16 C"}},
     {"pool_grad/lp_gather", {}, one_by_one},

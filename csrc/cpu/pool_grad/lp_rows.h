@@ -15,7 +15,8 @@ class LpRows : LpArrays<T> {
   using Base = LpArrays<T>;
   using Base::f, Base::grad, Base::plan, Base::result, Base::x;
   using V = Acc<T>;
-  static constexpr int64_t kStep = kLanes<V>, kMostStride = 8, kMostReach = 64;
+  static constexpr int64_t kStep = kLanes<V>, kMostStride = 64;
+  static constexpr int64_t kMostReach = 64;  // windows before an element's own
   static constexpr int64_t kColumns = tuning::pool_grad::kLpColumns;
   static constexpr int64_t kLine = kColumns + kMostReach + 2 * kStep;
   static constexpr int64_t kPhases = kColumns + kMostStride * (kStep + 2) + kStep;
@@ -26,7 +27,8 @@ class LpRows : LpArrays<T> {
   /// Several windows along packed rows of x, a small step apart.
   static bool fits(const PoolGradPlan& plan) {
     const PoolAxis& w = plan.forward.axis[2];
-    return w.out > 1 && w.stride <= kMostStride && (w.window - 1) * w.dilation <= kMostReach;
+    return w.out > 1 && w.stride <= kMostStride &&
+           (w.window - 1) * w.dilation <= kMostReach * w.stride;
   }
 
   void run() const {
