@@ -21,7 +21,7 @@ from tests.reference.test_gradients_pooling import EXAMPLES, PRINTED
 
 NAN, INF = float("nan"), float("inf")
 POWERS = (1, 2, 3, 4, 5, 7, 16, 1000, LIMIT)
-ROWS = "pool_grad/lp_rows"
+ROWS, PLANES = "pool_grad/lp_rows", "pool_grad/lp_planes"
 
 
 @pytest.fixture(autouse=True)
@@ -389,6 +389,25 @@ def test_windows_far_apart_along_rows(
         x, y, grad = problem((1, 2, 3, 1500), dtype, p, **fields)
         check("lp_pooling_grad", x, y, grad, **fields, p=p, layouts=("contiguous",))
         assert cudml.explain("lp_pooling_grad", x, y, grad, **fields, p=p).kernel == ROWS
+        ours = cudml.lp_pooling_grad(x, y, grad, **fields, p=p)
+        with monkeypatch.context() as forced:
+            forced.setenv("CUDML_KERNEL", "pool_grad/lp_gather")
+            assert same_bits(ours, cudml.lp_pooling_grad(x, y, grad, **fields, p=p))
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_windows_that_cover_rows(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row of a plane for itself, whole or in pieces."""
+    for shape, window, around in (
+        ((2, 3, 7, 33), (1, 33), 0), ((1, 2, 3, 5, 40), (1, 1, 40), 0),
+        ((2, 3, 1, 70), (3, 70), (1, 0)), ((1, 1, 300, 5000), (1, 5000), 0),
+    ):  # fmt: skip
+        fields = {"window_size": window, "start_padding": around, "end_padding": around}
+        x, y, grad = problem(shape, "float32", p, **fields)
+        assert cudml.explain("lp_pooling_grad", x, y, grad, **fields, p=p).kernel == PLANES
+        if x.size < 1000:
+            check("lp_pooling_grad", x, y, grad, **fields, p=p)
         ours = cudml.lp_pooling_grad(x, y, grad, **fields, p=p)
         with monkeypatch.context() as forced:
             forced.setenv("CUDML_KERNEL", "pool_grad/lp_gather")

@@ -247,7 +247,10 @@ CASES = [
         FEW_TAPS: average_grad((2, 3, 9, 19), (2, 3), (8, 9))}),
     Case("pool_grad/average_gather", average_grad((2, 3, 9, 19), (2, 3), (8, 9))),
     Case("pool_grad/lp_planes", lp_grad((2, 3, 4, 5), (4, 5)), {
-        "each plane is one packed row that one window covers": lp_grad((2, 3, 4, 5), (4, 4))}),
+        "each plane is one packed row that one window covers": lp_grad((2, 3, 4, 5), (4, 4)),
+        "each plane is one packed row that one window covers, or some such rows":
+            lp_grad((1, 8, 16, 31), (1, 31)),
+    }),
     Case("pool_grad/lp_side_by_side",
          lp_grad((1, 8, 1, 1), (1, 2048), 1, (0, 2047), order=LAST), {
         SUMS: lp_grad((1, 8, 1, 1), (1, 2049), 1, (0, 2048), order=LAST),
