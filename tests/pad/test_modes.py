@@ -40,6 +40,7 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any]] = {
     "rows longer than a vector": ((3, 67), (1, 16), (2, 35)),
     "pads longer than a vector": ((2, 5), (0, 130), (0, 77)),
 }
+SHORT = "pad/short_lines"
 # Races depend on an element's size: ThreadSanitizer, the slowest build, takes one type of each.
 ONE_OF_EACH_SIZE = ("uint8", "bfloat16", "float32", "int64")
 TYPES = ONE_OF_EACH_SIZE if simt_build.VARIANT == "tsan" else EVERY
@@ -222,3 +223,19 @@ def test_pads_are_any_object_with_index(kind: Any) -> None:
     assert y.tolist() == [0, 0, 1, 2, 2, 2]
     pads = np.array([1], kind)
     assert cudml.padding(x, pads, pads, mode="edge").tolist() == [0, 0, 1, 2, 2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rows", MODES)
+def test_short_lines_under_padded_rows(rows: str, mode: str) -> None:
+    """Channels that are padded, and images around them: pads of rows that are longer than these,
+    too, and rows of more than one block."""
+    for shape, start, end in (
+        ((2, 5, 20, 3), (1, 2, 3, 0), (0, 1, 4, 1)),
+        ((2, 150, 3), (0, 3, 1), (0, 0, 2)),
+        ((2, 3, 3), (1, 40, 2), (0, 70, 0)),
+    ):
+        x = data(shape, "float16", 3)
+        modes = (rows,) * (x.ndim - 1) + (mode,)
+        assert cudml.explain("padding", x, start, end, mode=modes, value=7).kernel == SHORT
+        check("padding", x, start, end, mode=modes, value=7)

@@ -138,7 +138,7 @@ constexpr Path<PadPlan> kPaths[] = {
      pad_packed,
      {2.43, "30 symmetric (2,4,4), 2x1x155x240x240, float32 C"}},
     {"pad/short_lines",
-     {{"lines are at most 24 elements, under 16 or more that are not padded", are_lines_short}},
+     {{"lines are at most 24 elements, under a dimension of 16 or more", are_lines_short}},
      pad_short_lines},
     {"pad/streamed_lines",
      {kLargeResult, {"lines are at least 512 bytes", are_lines_long}},
