@@ -125,3 +125,33 @@ def test_every_path_on_a_small_stack(level: str) -> None:
     needs(level)
     said = child_says(PATHS, str(ROOT), limit=180, CUDML_CPU_ISA=level).splitlines()[-1].split()
     assert said[0] == "ok" and int(said[1]) >= 10 and int(said[2]) >= 40, said
+
+
+APART = """
+import threading
+import numpy as np
+import cudml
+
+def work():
+    for dtype in ("float16", "float32", "float64"):
+        x = np.ones((1, 2, 60, 140), dtype)[..., ::2]
+        for window, strides in (((3, 3), 5), ((50, 3), 5), ((1, 70), 1)):
+            cudml.average_pooling(x, window, strides)
+            for p in (2, 3):
+                cudml.lp_pooling(x, window, strides, p=p)
+    print('ok')
+
+cudml.set_num_threads(1)
+threading.stack_size(56 * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.bug("RUN-17")
+@pytest.mark.parametrize("level", LEVELS)
+def test_columns_apart_on_a_small_stack(level: str) -> None:
+    """Their taps are put together first, in memory of the thread's own."""
+    needs(level)
+    assert child_says(APART, CUDML_CPU_ISA=level) == "ok"

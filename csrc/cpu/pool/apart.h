@@ -3,6 +3,7 @@
 
 #include "cpu/pool/reduce.h"
 #include "cpu/pool/strip_tasks.h"
+#include "cpu/threads/arena.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -21,9 +22,11 @@ template <class Op>
                                        int64_t count, int64_t at, int64_t n, int64_t pitch,
                                        typename Op::V* line) {
   using V = typename Op::V;
-  constexpr int64_t kMost = StripRoom<V>::kValues;
-  alignas(64) typename Op::Element row[kMost];
-  alignas(64) V room[kMost];
+  constexpr size_t kMost = StripRoom<V>::kValues;
+  const Room<Elements<typename Op::Element, kMost>> row_room;
+  const Room<Elements<V, kMost>> group_room;
+  typename Op::Element* const row = row_room->at;
+  V* const room = group_room->at;
   const auto join = [&](V* to, int64_t i, const Vector<V>& v, bool is_first) {
     store_vector(to + i, is_first ? v : Op::join(load_vector<Vector<V>>(to + i), v));
   };

@@ -129,8 +129,10 @@ class WindowPool : ValuePool<Op, Finish> {
   /// n taps, put together first.
   [[gnu::noinline]] V values_in_groups(const T* plane, TapCursor& at, int64_t step,
                                        int64_t n) const {
-    alignas(64) T taps[kChain + kSlack];
-    alignas(64) V values[kChain + kSlack];
+    const Room<Elements<T, size_t(kChain + kSlack)>> tap_room;
+    const Room<Elements<V, size_t(kChain + kSlack)>> value_room;
+    T* const taps = tap_room->at;
+    V* const values = value_room->at;
     for (int64_t i = 0, count; i < n; i += count) {
       count = std::min(n - i, at.left_in_row());
       copy_apart(plane + at.offset(), step, count, taps + i);
