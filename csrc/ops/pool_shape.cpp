@@ -178,8 +178,9 @@ PoolDim tiles_of(Place& place) {
 }
 
 /// Windows that cover some axes and tile the others are whole planes of a larger batch, where what
-/// each sees can be walked as one axis. The batch must not take more loops than it did.
-void set_apart(Place* place, PoolDims& dims, int axes, bool ordered) {
+/// each sees can be walked as one axis. Of maxima the batch must not take more loops than it did;
+/// sums may not be told how many dimensions of the batch have several elements (D-TEN-9).
+void set_apart(Place* place, PoolDims& dims, int axes, bool ordered, bool is_max) {
   Place apart[3];
   PoolDims more = dims;
   bool has_whole = false, has_tiles = false;
@@ -198,7 +199,7 @@ void set_apart(Place* place, PoolDims& dims, int axes, bool ordered) {
   arrange(apart, axes, ordered);
   collapse_batch(more);
   if (apart[1].axis.in > 1 || apart[0].axis.in > 1) return;
-  if (more.batch_rank > std::max(2, dims.batch_rank)) return;
+  if (is_max && more.batch_rank > std::max(2, dims.batch_rank)) return;
   std::copy_n(apart, 3, place);
   dims = more;
 }
@@ -257,7 +258,7 @@ PoolDims place_dimensions(PoolPlan& plan, const PoolDesc& desc, const Dims& inpu
   }
   collapse_batch(dims);
   arrange(place, desc.axes.rank, ordered);
-  set_apart(place, dims, desc.axes.rank, ordered);
+  set_apart(place, dims, desc.axes.rank, ordered, desc.kind == PoolKind::max);
   place_space(plan, dims, place);
   plan.outer_rank = std::max(0, dims.batch_rank - 2);
   for (int i = 0; i < dims.batch_rank; ++i) {

@@ -57,16 +57,8 @@ def test_gradients_of_one_large_window_cost_little(
     plane = np.ones((1, 64, 1, 2 if strides == (1, 1) else 1), "float32")
     copy = np.empty_like(dx)
 
-    def seconds(fn: Callable[[], object]) -> float:
-        times = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            fn()
-            times.append(time.perf_counter() - begin)
-        return min(times)
-
-    took = seconds(lambda: cudml.average_pooling_grad(plane, dx.shape, 128, strides, out=dx))
-    assert took < 60 * seconds(lambda: np.copyto(copy, dx))
+    took = least_of(lambda: cudml.average_pooling_grad(plane, dx.shape, 128, strides, out=dx))
+    assert took < 60 * least_of(lambda: np.copyto(copy, dx))
 
 
 def test_unpooling_into_one_plane_costs_little() -> None:
