@@ -66,6 +66,20 @@ def test_constant_and_infinite_rows() -> None:
     assert np.isnan(gradient(x, grad, scale, axes=1, epsilon=0)[0][1:3]).all()
 
 
+@pytest.mark.decision("D-GRAD-2")
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_bias_of_one_element_beside_a_long_scale(count: int) -> None:
+    """Its gradient adds up rows of a million elements: no chain of additions goes all along."""
+    length = 1 << 20
+    x, grad = data((count, length), "float32", 1), np.full((count, length), 0.1, np.float32)
+    scale, bias = np.ones((1, length), np.float32), np.zeros((1, 1), np.float32)
+    e = cudml.explain(OP, x, grad, scale, bias, axes=1, device="cpu")
+    assert str(e.kernel) == PATH
+    found = gradient(x, grad, scale, bias, axes=1, outputs=("bias",))[2].item()
+    want = grad.astype(np.float64).sum()
+    assert abs(found - want) <= 256 * 2.0**-24 * want
+
+
 @pytest.mark.decision("D-GRAD-17a")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_totals_of_long_rows(dtype: str) -> None:
