@@ -178,6 +178,21 @@ def test_a_long_group(dtype: str) -> None:
     np.testing.assert_allclose(sums[0], [[float(grad[0, 0]) * n]], **room)
 
 
+@pytest.mark.decision("D-GRAD-2")
+@pytest.mark.parametrize("sizes", [(16, 32768, 2), (16, 4096, 16), (512, 8192, 2)], ids=str)
+def test_a_bias_beside_a_larger_scale(sizes: tuple[int, int, int]) -> None:
+    """Many elements of x belong to each of the bias: chains of additions are as short where scale's
+    gradient, of many more elements, is wanted, too, and where one group alone adds to some."""
+    x, grad = data(sizes, "float32", 1), np.full(sizes, 0.1, np.float32)
+    scale = np.ones((1, *sizes[1:]), np.float32)
+    bias = np.zeros((sizes[0] if sizes[0] > 16 else 1, 1, sizes[2]), np.float32)
+    alone = gradient(x, grad, scale, bias, axes=(1, 2), outputs=("bias",))[2]
+    both = gradient(x, grad, scale, bias, axes=(1, 2), outputs=("scale", "bias"))[2]
+    assert bits(alone).tolist() == bits(both).tolist()
+    want = np.full(bias.shape, float(grad[0, 0, 0]) * (grad.size / bias.size))
+    np.testing.assert_allclose(both, want, rtol=512 * 2.0**-24)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_dx_adds_up_to_nothing(dtype: str) -> None:
     """With use_mean, in every group."""

@@ -65,10 +65,9 @@ class Totals {
       const auto count = size_t(std::max<int64_t>(1, shares * total.count));
       const bool is_staged = total.count <= kMostStaged;
       if (is_staged) stage_[k].reset(new A[count]());
-      if (is_staged) most_count_ = std::max(most_count_, total.count);
       if (!is_staged || !are_rows) room_[k].reset(new Total<A>[count]());
     }
-    staged_.reset(new Staged[size_t(std::max<int64_t>(1, shares))]);
+    staged_.reset(new StagedShare[size_t(std::max<int64_t>(1, shares))]);
   }
 
   bool is_wanted(int k) const { return plan_.totals[k].is_wanted; }
@@ -85,6 +84,7 @@ class Totals {
     }
     if (stride == 1 && stage_[k]) {
       A* const to = stage_[k].get() + share * plan_.totals[k].count + at;
+      ++staged_[size_t(share)].of[k].pieces;
       stage(to, row, z, n);
       return;
     }
@@ -93,15 +93,18 @@ class Totals {
     for (int64_t i = 0; i < n; ++i) to[i * stride].add(double(value(i)));
   }
 
-  /// To be called when a share has added a row or a part of one: what is staged becomes part of
-  /// the totals before chains of additions get long.
+  /// To be called when a share has added a row or a part of one: what is staged of a total becomes
+  /// part of it before chains of additions get long. A total's order does not follow from the
+  /// other's.
   void count_row(int64_t share, int64_t n) const {
-    if (most_count_ == 0) return;
-    Staged& staged = staged_[size_t(share)];
-    staged.elements += n;
-    if (++staged.rows < kMostStagedRows && staged.elements < kStagedTurns * most_count_) return;
-    staged = {};
-    settle(share);
+    for (int k = 0; k < 2; ++k) {
+      if (!stage_[k]) continue;
+      Staged& staged = staged_[size_t(share)].of[k];
+      staged.elements += n;
+      if (++staged.rows >= kMostStagedRows || staged.pieces >= kMostStagedPieces ||
+          staged.elements >= kStagedTurns * plan_.totals[k].count)
+        flush(share, k);
+    }
   }
 
   /// Makes what a share has staged part of its totals.
@@ -139,13 +142,20 @@ class Totals {
  private:
   static constexpr int64_t kBlock = tuning::mvn_grad::kSharedElements;
   static constexpr int64_t kMostStaged = 65536, kMostStagedRows = 1024, kStagedTurns = 16;
+  /// Each of them may have added to the same element, and so may those of one more row.
+  static constexpr int64_t kMostStagedPieces = 2048;
 
-  /// What a share has staged.
+  /// What has been staged of a total, in rows, their pieces and elements.
   struct Staged {
-    int64_t rows = 0, elements = 0;
+    int64_t rows = 0, pieces = 0, elements = 0;
+  };
+  /// The same of both totals of a share, apart from what other threads count.
+  struct alignas(64) StagedShare {
+    Staged of[2];
   };
 
   void flush(int64_t share, int k) const {
+    staged_[size_t(share)].of[k] = {};
     const int64_t count = plan_.totals[k].count;
     A* const from = stage_[k].get() + share * count;
     add_row(room_[k].get() + share * count, from, nullptr, count);
@@ -316,10 +326,9 @@ class Totals {
   const MvnGradPlan& plan_;
   const Operands& operands_;
   int64_t shares_;
-  int64_t most_count_ = 0;
   std::unique_ptr<Total<A>[]> room_[2];
   std::unique_ptr<A[]> stage_[2];
-  std::unique_ptr<Staged[]> staged_;
+  std::unique_ptr<StagedShare[]> staged_;
 };
 
 /// Where a share of the work adds to the totals.
