@@ -53,6 +53,19 @@ def test_means_far_from_the_first_numbers(length: int, middle: float, dtype: str
     check(OP, x.astype(kind), grad, scale, axes=1, layouts=PACKED)
 
 
+@pytest.mark.decision("D-GRAD-16")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_misleading_rows_have_the_same_bits_alone(dtype: str) -> None:
+    """Where a guess was far from the mean, a row is summed up again, in the same order: dx without
+    a variance takes no other sums off where statistics are found for the scale's gradient."""
+    for length in (32, 40, 96, 128, 129, 300):
+        x = data((20, length), dtype, 1)
+        x[::2, :4] += 100
+        given = {"x": x, "grad": data((20, length), dtype, 2)}
+        given |= {name: data((1, length), dtype, k) for k, name in enumerate(("scale", "bias"))}
+        check_alone(given, {"axes": 1, "use_variance": False})
+
+
 @pytest.mark.decision("D-GRAD-19")
 def test_constant_and_infinite_rows() -> None:
     """As any other group: constant rows are divided by the root of epsilon, infinite ones NaN."""

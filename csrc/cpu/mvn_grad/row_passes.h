@@ -123,10 +123,10 @@ struct JoinedSums {
   }
 };
 
-/// Adds up a long row, number `r` of the batch.
+/// Adds up a row, number `r` of the batch: a short one in one chain, as among others.
 template <bool kHasGrad, class T, class G>
-[[gnu::noinline]] void add_long_row(const GradRow<T, G>& row, const Acc<T>* scale, int64_t n,
-                                    Acc<T> pivot, int64_t r, BatchSums& to) {
+[[gnu::noinline]] void add_single_row(const GradRow<T, G>& row, const Acc<T>* scale, int64_t n,
+                                      Acc<T> pivot, int64_t r, BatchSums& to) {
   using A = Acc<T>;
   const T *const x = row.x, *const next = row.next[0];
   const G* const grad = row.grad;
@@ -141,10 +141,13 @@ template <bool kHasGrad, class T, class G>
       }
       of.add(load_across(x + i, m, across), g, s, all_lanes<A>(pivot), m);
     };
-    for_lanes<A>(first, std::min(n, first + kSumStretch), [&](int64_t i, int k, auto m) {
-      if (begins_line<T>(k)) fetch(next, i);
-      add(k == 0 ? sums : others, i, m);
-    });
+    if (n <= kMostShort)
+      for_chain<A>(n, [&](int64_t i, auto m) { add(sums, i, m); });
+    else
+      for_lanes<A>(first, std::min(n, first + kSumStretch), [&](int64_t i, int k, auto m) {
+        if (begins_line<T>(k)) fetch(next, i);
+        add(k == 0 ? sums : others, i, m);
+      });
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) sums.of[k] += others.of[k];
     to.add(r, 0, sums.of, first + kSumStretch >= n);

@@ -84,8 +84,9 @@ class RowReader {
     const bool is_joined = plan_.activation.kind == ActivationKind::identity && needs_sums();
     const auto add = [&](int64_t r) {
       if constexpr (std::is_same_v<G, T>)
-        if (is_joined) return add_long_row<true>(rows[r], scale_, c_.n, states_.guess(r), r, sums);
-      add_long_row<false>(rows[r], scale_, c_.n, states_.guess(r), r, sums);
+        if (is_joined)
+          return add_single_row<true>(rows[r], scale_, c_.n, states_.guess(r), r, sums);
+      add_single_row<false>(rows[r], scale_, c_.n, states_.guess(r), r, sums);
     };
     if (plan_.use_mean) states_.set_guesses(rows, count);
     if (c_.n <= kMostShort) {
