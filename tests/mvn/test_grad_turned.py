@@ -84,6 +84,20 @@ def test_activations_and_statistics(activation: Any, kind: str) -> None:
             check(OP, activation=activation, layouts=FLAT, backend=CPU, **given, **how)
 
 
+@pytest.mark.decision("D-GRAD-19", "D-MVN-12")
+@pytest.mark.parametrize("dtype", NARROW)
+def test_groups_of_one_element(dtype: str) -> None:
+    """Wherever they stand; with a scale and a bias for each, for all, or for each channel."""
+    for shape, sizes in (((1, 1), (1, 1)), ((70, 5, 1), (1, 5, 1)), ((3, 40, 1), (3, 40, 1))):
+        given = arrays_of_gradient(shape, sizes, dtype)
+        axes = (len(shape) - 1,)
+        for use_mean, activation in ((True, None), (False, "swish"), (False, "relu")):
+            how = {"axes": axes, "use_mean": use_mean, "activation": activation}
+            assert takes(given, **how)
+            check(OP, backend=CPU, **given, **how)
+            check_alone(given, how)
+
+
 @pytest.mark.core
 @pytest.mark.decision("D-GRAD-16", "D-GRAD-19")
 @pytest.mark.parametrize("kind", KINDS)

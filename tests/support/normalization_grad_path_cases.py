@@ -45,7 +45,7 @@ NORMALIZATION_GRAD = (
     Case("mvn_grad/turned", mvn_grad((9, 31), 1, (1, 31)), {
         "elements are floats of at most 32 bits": mvn_grad((9, 15), 1, (1, 15), dtype="float64"),
         SHARED: mvn_grad((9, 15), 1, (9, 15), **NEITHER),
-        "a group is one packed row too short to be taken as such":
+        "a group is one element, or one packed row too short to be taken as such":
             mvn_grad((2, 3, 16), (1, 2), (1, 3, 1))}),
     Case("mvn_grad/spread", mvn_grad((2, 3, 15), (1, 2), (1, 3, 1)), {
         "elements are floats of at most 32 bits":

@@ -118,7 +118,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
     {"mvn_grad/turned",
      {kNarrow,
       kGroups,
-      {"a group is one packed row too short to be taken as such", has_short_rows}},
+      {"a group is one element, or one packed row too short to be taken as such", has_short_rows}},
      turned,
      {7.08, "LayerNorm grad, 262144x16, bfloat16 C, on Zen 4"}},
     {"mvn_grad/spread",

@@ -139,9 +139,10 @@ class TurnedTiles {
 }  // namespace
 
 bool are_grad_rows_short(const MvnGradPlan& plan) {
-  if (plan.kind == MvnGradKind::sums || plan.reduced_rank != 1 || plan.is_empty()) return false;
+  if (plan.kind == MvnGradKind::sums || plan.reduced_rank > 1 || plan.is_empty()) return false;
   const MvnGradAxis& row = plan.reduced[0];
-  return row.x == 1 && row.grad == 1 && plan.cell_size <= kMostTurned;
+  const bool is_row = plan.reduced_rank == 0 || (row.x == 1 && row.grad == 1);
+  return is_row && plan.cell_size <= kMostTurned;
 }
 
 template <class T>

@@ -6,8 +6,8 @@
 
 namespace cudml::cpu::CUDML_ISA {
 
-/// Whether a cell is a short packed row, with scale and bias for each position or for all of it: of
-/// the cell alone, not of how many there are.
+/// Whether a cell is a short packed row, or one element, with scale and bias for each position or
+/// for all of it: of the cell alone, not of how many there are.
 bool are_grad_rows_short(const MvnGradPlan& plan);
 
 /// Of floats of at most 32 bits.
