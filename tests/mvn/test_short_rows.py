@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import cudml
 from array_support import child_says
 from harness import check
 from mvn_support import rows_of_every_kind
@@ -65,3 +66,19 @@ def test_turned_rows_come_out_the_same_among_others(limit: str, level: str) -> N
         needs(level)
     environment = {"CUDML_CPU_ISA": level} if level else {}
     assert child_says(TURNED, CUDML_STREAM_BYTES=limit, limit=120, **environment) == "done"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_short_groups_of_channels(dtype: str) -> None:
+    """A scale and a bias for each of several pieces that make up a row of at most 15 elements."""
+    kind = dtype_of(dtype)
+    rng = np.random.default_rng(1)
+    for shape in ((37, 5, 3, 2, 2), (2, 20, 7, 2, 1), (9, 1, 2, 1, 7), (40, 3, 2, 2, 2)):
+        x = rng.standard_normal(shape).astype(kind)
+        for wide in (kind, np.dtype("float32")):
+            sizes = ((1, *shape[1:3], 1, 1), (1, 1, shape[2], 1, shape[4]))
+            scale, bias = (rng.standard_normal(s).astype(wide) for s in sizes)
+            for given in ({}, {"use_mean": False, "activation": "relu"}, {"activation": "gelu"}):
+                e = cudml.explain(OP, x, scale, bias, axes=(2, 3, 4), **given, device="cpu")
+                assert str(e.kernel) == "mvn/short_rows"
+                check(OP, x, scale, bias, axes=(2, 3, 4), **given)

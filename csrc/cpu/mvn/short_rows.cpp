@@ -108,9 +108,11 @@ class ShortRows {
         statistics_(plan, o) {
     for (int d = 0; d < plan.kept_rank; ++d)
       is_shared_ &= !plan.kept[d].scale && !plan.kept[d].bias;
-    for (int64_t i = 0; i < n_; ++i) {
-      shared_.scale[i] = broadcast(scales_.at(i * plan.reduced[0].scale));
-      shared_.bias[i] = broadcast(biases_.at(i * plan.reduced[0].bias));
+    Walk element(plan.reduced, plan.reduced_rank, 0);
+    for (int64_t i = 0; i < n_; ++i, element.advance()) {
+      at_[i] = element.offsets();
+      shared_.scale[i] = broadcast(scales_.at(at_[i].scale));
+      shared_.bias[i] = broadcast(biases_.at(at_[i].bias));
     }
   }
 
@@ -165,7 +167,7 @@ class ShortRows {
   }
 
   void run_columns() const {
-    const MvnAxis &columns = plan_.kept[plan_.kept_rank - 1], &rows = plan_.reduced[0];
+    const MvnAxis& columns = plan_.kept[plan_.kept_rank - 1];
     const int64_t across = (columns.size + kFloats - 1) / kFloats;
     parallel_for(plan_.groups / columns.size * across, plan_.compulsory_bytes(),
                  [&](int64_t begin, int64_t end) {
@@ -177,45 +179,46 @@ class ShortRows {
                      const int64_t group = task / across * columns.size + first;
                      const Walk walk(plan_.kept, plan_.kept_rank, group);
                      const Offsets at = walk.offsets();
-                     for (int64_t i = 0; i < n_; ++i) v[i] = load_wide(x_ + at.x + i * rows.x, m);
+                     for (int64_t i = 0; i < n_; ++i) v[i] = load_wide(x_ + at.x + at_[i].x, m);
                      if (!is_shared_) load_affine(walk, m.n, own);
                      put_statistics(group, m.n, normalize(v, is_shared_ ? shared_ : own));
-                     for (int64_t i = 0; i < n_; ++i) store_narrow(y_ + at.y + i * rows.y, v[i], m);
+                     for (int64_t i = 0; i < n_; ++i) store_narrow(y_ + at.y + at_[i].y, v[i], m);
                    }
                  });
   }
 
   void load_affine(Walk group, int64_t count, Affine& own) const {
     for (int64_t l = 0; l < count; ++l, group.advance()) {
-      Offsets at = group.offsets();
-      for (int64_t i = 0; i < n_; ++i, at.add(plan_.reduced[0], 1)) {
-        own.scale[i][l] = scales_.at(at.scale);
-        own.bias[i][l] = biases_.at(at.bias);
+      const Offsets& at = group.offsets();
+      for (int64_t i = 0; i < n_; ++i) {
+        own.scale[i][l] = scales_.at(at.scale + at_[i].scale);
+        own.bias[i][l] = biases_.at(at.bias + at_[i].bias);
       }
     }
   }
 
   static bool are_packed(const MvnPlan& plan) {
-    const MvnAxis &row = plan.reduced[0], &rows = plan.kept[0];
+    const MvnAxis &row = plan.reduced[std::max(plan.reduced_rank - 1, 0)], &rows = plan.kept[0];
+    const int64_t n = plan.group_size;
     if (row.x != 1 || row.y != 1 || plan.kept_rank > 1) return false;
-    return plan.kept_rank == 0 || (rows.x == row.size && rows.y == row.size);
+    return plan.kept_rank == 0 || (rows.x == n && rows.y == n);
   }
 
-  /// Calls fn(position in a packed run of rows, offsets) for the elements of rows [first, first +
-  /// count).
+  /// Calls fn(position in a packed run of rows, place in x, place in y) for the elements of rows
+  /// [first, first + count).
   template <class Fn>
   void for_elements(int64_t first, int64_t count, const Fn& fn) const {
     Walk row(plan_.kept, plan_.kept_rank, first);
     for (int64_t r = 0; r < count; ++r, row.advance()) {
-      Offsets at = row.offsets();
-      for (int64_t i = 0; i < n_; ++i, at.add(plan_.reduced[0], 1)) fn(r * n_ + i, at);
+      const Offsets& at = row.offsets();
+      for (int64_t i = 0; i < n_; ++i) fn(r * n_ + i, at.x + at_[i].x, at.y + at_[i].y);
     }
   }
 
   void load(int64_t first, int64_t count, Floats* packed) const {
     if (is_packed_) return load_packed(x_ + first * n_, count * n_, packed);
     T rows[kFloats * kMostElements];
-    for_elements(first, count, [&](int64_t i, const Offsets& at) { rows[i] = x_[at.x]; });
+    for_elements(first, count, [&](int64_t i, int64_t x, int64_t) { rows[i] = x_[x]; });
     load_packed(rows, count * n_, packed);
   }
 
@@ -223,7 +226,7 @@ class ShortRows {
     if (is_packed_) return store_packed(y_ + first * n_, count * n_, packed, is_streamed_);
     T rows[kFloats * kMostElements];
     store_packed(rows, count * n_, packed, false);
-    for_elements(first, count, [&](int64_t i, const Offsets& at) { y_[at.y] = rows[i]; });
+    for_elements(first, count, [&](int64_t i, int64_t, int64_t y) { y_[y] = rows[i]; });
   }
 
   /// kFloats packed rows to vectors of one element of each.
@@ -318,15 +321,20 @@ class ShortRows {
   bool is_packed_, is_streamed_;
   Parameter<T> scales_, biases_;
   GroupStatistics statistics_;
-  bool is_shared_ = true;  // all groups have the same scale and bias
+  bool is_shared_ = true;      // all groups have the same scale and bias
+  Offsets at_[kMostElements];  // of a group's elements, from its beginning
   Affine shared_;
 };
 
 }  // namespace
 
 bool are_rows_short(const MvnPlan& plan) {
-  return plan.reduced_rank <= 1 && plan.group_size <= kMostElements &&
-         (plan.use_mean || plan.use_variance);
+  if (plan.group_size > kMostElements || !(plan.use_mean || plan.use_variance)) return false;
+  for (int d = 1; d < plan.reduced_rank; ++d) {
+    const MvnAxis &outer = plan.reduced[d - 1], &inner = plan.reduced[d];
+    if (outer.x != inner.x * inner.size || outer.y != inner.y * inner.size) return false;
+  }
+  return true;
 }
 
 template <class T>
