@@ -135,6 +135,8 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
         "normalize_grad: outputs is 'x'; it must be a sequence of names",
     ),
     "triple": (lambda: ct.merge_statistics(x(2), [x(2)] * 3), "merge_statistics: a must be"),
+    "pair": (lambda: ct.merge_statistics([x(2)] * 3, [x(2)] * 2), "merge_statistics: b must be"),
+    "rows": (lambda: ct.merge_statistics(x(3, 2), [x(2)] * 3), "merge_statistics: a must be"),
     "halves": (
         lambda: ct.merge_statistics([x(2).half()] * 3, [x(2)] * 3),
         "merge_statistics: a.Count.DataType is torch.float16",
@@ -193,6 +195,18 @@ def test_other_devices_are_refused(name: str) -> None:
             case.on(*tensors.values())
         with refused(ValueError, "the device meta"):
             case.on(*(t.to("meta") for t in given.values()))
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_half_of_the_sums(counted: bool) -> None:
+    """Only the registered operator can be given one of them; it must not go without."""
+    one = torch.ones(1, 1, 1, 1)
+    for sums in ((one, None), (None, one)):
+        given = (None, None, None, None, one if counted else None, *sums)
+        with pytest.raises((TypeError, ValueError), match="normalize_grad: "):
+            torch.ops.cudml.normalize_grad(
+                x(asks=False), x(asks=False), *given, 1e-5, "", [], [True, False, False]
+            )
 
 
 def test_refusals_of_the_short_way_are_those_of_cudml() -> None:

@@ -111,7 +111,19 @@ def test_a_spatial_size_of_1_keeps_channels_last(size: tuple[int, int], asks: bo
     assert cudml.torch.padding(x, 0, [0, 0, 1, 2], mode="edge").stride() == want
     assert cudml.torch.average_pooling(x, 1, 1, 0, [1, 2]).stride() == want
     assert cudml.torch.max_unpooling(x, torch.zeros(x.shape).long(), grown).stride() == want
-    assert cudml.torch.mean_variance_normalization(x, axes=1).stride() == x.stride()
+    assert all(t.stride() == x.stride() for t in of_its_shape(x))
+
+
+def of_its_shape(x: Any) -> list[Any]:
+    """Results of every operator that has some of x's shape."""
+    ct, g = cudml.torch, torch.ones_like(x)
+    y, *_ = ct.mean_variance_normalization(x, axes=1, return_statistics=True)
+    return [
+        y, ct.mean_variance_normalization(x, axes=1), ct.normalize(x, None, None),
+        ct.max_pooling_grad(x, g, 1), ct.lp_pooling_grad(x, g, g, 1),
+        ct.mean_variance_normalization_grad(x, g, axes=1)[0],
+        ct.normalize_grad(x, g, None, None)[0],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("axes", [(0, 1), (1, 3), (0, 2, 3), (1,), (-1,)])
