@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import inspect
 import pickle
 from typing import Any
 
@@ -42,6 +44,20 @@ def test_the_bits_of_the_function(name: str, dtype: str) -> None:
     assert run(*case.arrays(), out=out) is out
     assert_bits(case, list(outs))
     assert repr(run).startswith(f"<cudml.CompiledOperator {name.split()[0]} on cpu: ")
+
+
+@pytest.mark.parametrize("name", descriptors.__all__)
+def test_defaults_are_the_functions(name: str) -> None:
+    """What else has a default, tensors and counts, is absent by it."""
+    kind = getattr(descriptors, name)
+    names = {"UseMean": "use_mean", "UseVariance": "use_variance", "Epsilon": "epsilon"}
+    parameters = inspect.signature(getattr(cudml, kind._dml_name)).parameters
+    for field, given in kind.__dataclass_fields__.items():
+        if field in names:
+            default = parameters[names[field]].default
+            assert given.default == default and type(given.default) is type(default)
+        else:
+            assert given.default is None or given.default is dataclasses.MISSING
 
 
 @pytest.mark.parametrize("dtype", ["INT8", "UINT16", "INT32", "UINT64"])

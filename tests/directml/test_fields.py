@@ -7,14 +7,21 @@ import copy
 import inspect
 import pickle
 import struct
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import cudml
 from cudml import directml
-from cudml.directml import BufferTensorDesc, FeatureLevel, PaddingMode, TensorDataType
+from cudml.directml import (
+    BufferTensorDesc,
+    FeatureLevel,
+    PaddingMode,
+    TensorDataType,
+    TensorFlags,
+    _types,
+)
 from directml_support import LEVELS, NAMES, SINCE, desc_of, operator, tensor
 from harness import refused
 
@@ -129,6 +136,15 @@ def test_counts_may_be_left_out_and_must_agree() -> None:
         operator("Padding", StartPadding=[0, 0, 1], EndPadding=[0, 0, 2])
 
 
+def test_names_for_type_checkers() -> None:
+    """Each enumeration's own, and of feature levels the short ones as well."""
+    for kind, names, short in (
+        (TensorDataType, _types.DataTypeName, []), (PaddingMode, _types.PaddingModeName, []),
+        (TensorFlags, _types.TensorFlagsName, []), (FeatureLevel, _types.FeatureLevelName, LEVELS),
+    ):  # fmt: skip
+        assert sorted(get_args(names)) == sorted([*kind.__members__, *short])
+
+
 @pytest.mark.decision("D-VER-7")
 def test_enumerations() -> None:
     for kind in (TensorDataType, PaddingMode, FeatureLevel):
@@ -139,7 +155,11 @@ def test_enumerations() -> None:
     desc = desc_of("Padding")
     for level in (FeatureLevel.FL_5_2, "FL_5_2", "5_2"):
         assert cudml.Operator(desc, level).feature_level is FeatureLevel.FL_5_2
-    assert FeatureLevel.FL_5_2 == 0x5200 and TensorDataType.INT64 == 11
+    assert FeatureLevel.FL_5_2 == 0x5200
+    numbered = "UNKNOWN FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8 FLOAT64 UINT64 INT64"
+    names = [*numbered.split(), "UINT4", "INT4"]
+    members = {name: kind.value for name, kind in TensorDataType.__members__.items()}
+    assert members == {name: i for i, name in enumerate(names)} | {"BFLOAT16": 31}
     assert tensor([1], "INT8") == BufferTensorDesc(TensorDataType.INT8, (1,))
     for value in (1, True, 1.0, None, PaddingMode.EDGE, np.float32):
         with refused(TypeError, "BufferTensorDesc: DataType is", "it must be a TensorDataType"):
