@@ -43,6 +43,20 @@ def test_attributes_that_cudmls_module_has(kind: Any, name: str, value: Any) -> 
     torch.testing.assert_close(report.model(x), torch.relu(norm(x)))
 
 
+@pytest.mark.parametrize("kind", [nn.LayerNorm, nn.BatchNorm1d])
+def test_parameters_of_other_types(kind: Any) -> None:
+    """A normalization is left for its own, not for those of a module that was put on it."""
+    norm = kind(4)
+    norm.more = nn.Linear(2, 2, dtype=torch.complex64)
+    report, x = convert(nn.Sequential(norm)), torch.randn(3, 4)
+    assert [row.action for row in report.rows] == ["taken"]
+    torch.testing.assert_close(report.model(x), norm(x))
+    norm.weight = nn.Parameter(torch.ones(4, dtype=torch.complex64))
+    assert [row.note for row in convert(nn.Sequential(norm)).rows] == [
+        "its parameters are torch.complex64"
+    ]
+
+
 def test_other_attributes_stay() -> None:
     norm = nn.GroupNorm(2, 4)
     norm.label = "first"

@@ -46,6 +46,16 @@ def test_finite_differences(name: str) -> None:
     assert gradcheck(function, tensors, eps=1e-6, atol=1e-6, rtol=1e-6, fast_mode=True)
 
 
+@pytest.mark.parametrize("rank", [3, 5])
+def test_lp_gradients_of_tensors_that_ask_for_one(rank: int) -> None:
+    """The function itself, of the least and the highest rank."""
+    x = distinct(2, 1, *[4] * (rank - 2))
+    y = ct.lp_pooling(x, 2, 2, p=3)
+    got = ct.lp_pooling_grad(x, y, torch.ones_like(y), 2, 2, p=3)
+    (want,) = torch.autograd.grad(y.sum(), x)
+    assert got.requires_grad and torch.equal(got, want)
+
+
 @pytest.mark.parametrize("name", FORWARD)
 def test_many_gradients_at_once(name: str) -> None:
     """is_grads_batched, which jacobian(vectorize=True) uses, goes back as often as it takes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -62,6 +62,27 @@ class Same(ours.GroupNorm):
 def test_classes_of_users_show_their_own_arguments() -> None:
     assert list(inspect.signature(Fewer).parameters) == ["channels"]
     assert inspect.signature(Same) == inspect.signature(ours.GroupNorm)
+
+
+class Registered:
+    """A mixin that is told of classes, with a keyword."""
+
+    labels: ClassVar[list[str]] = []
+
+    def __init_subclass__(cls, label: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.labels.append(label)
+
+
+def test_other_bases_are_told_of_a_class() -> None:
+    class Mixed(ours.GroupNorm, Registered, label="mixed"):
+        pass
+
+    assert Registered.labels == ["mixed"] and isinstance(Mixed(2, 4), Registered)
+    with pytest.raises(TypeError):
+
+        class Wrong(ours.GroupNorm, label="wrong"):
+            pass
 
 
 class Doubled(nn.Module):
