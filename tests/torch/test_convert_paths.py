@@ -96,8 +96,16 @@ class Helper(Block):
         return self.body(x)
 
 
+class Decorated(Block):
+    """What the class holds as forward is the decorator's; the code that calls is within that."""
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        return self.proj(self.act(self.norm(x)))
+
+
 @pytest.mark.parametrize("kind", [Nested, Statements, Returned, Renamed, Branches, Inherited,
-                                  Helper])  # fmt: skip
+                                  Helper, Decorated])  # fmt: skip
 def test_every_path_gives_it_to_the_activation(kind: Any) -> None:
     assert_converted(kind(), fused=1)
 
