@@ -107,6 +107,8 @@ def test_explained_for_the_cpu(label: str) -> None:
         assert cudml._core.build_info()["instruction_set"] in e.reason
         assert e.grid is e.block is e.shared_bytes is None
         assert e.bytes > 0 and str(e.bytes) in str(e) and e.kernel in str(e)
+        why = e.reason.partition("; not ")[0].removeprefix(f"{e.kernel}: ")
+        assert f"\n  because    {why}\n" in str(e)
 
 
 @pytest.mark.parametrize("device", ARCHITECTURES)
@@ -127,7 +129,8 @@ def test_explained_for_an_architecture(label: str, device: str) -> None:
     assert e.device == device and e.grid[0] >= 1 and e.grid[1:] == (1, 1)
     assert e.block[0] % 32 == 0 and 32 <= e.block[0] <= 1024 and e.block[1:] == (1, 1)
     assert 0 <= e.shared_bytes <= 227 << 10 and e.workspace_bytes >= 0
-    for fact in (e.kernel, device, str(e.bytes), f"{e.grid[0]} blocks"):
+    shown = (f"because    {why.partition(': ')[2]}\n", *(f"not        {text}\n" for text in others))
+    for fact in (e.kernel, device, str(e.bytes), f"{e.grid[0]} blocks", *shown):
         assert fact in str(e)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import cudml
 from cudml.__main__ import main
+from cudml._cli.call import Call, measure
 
 PICTURED = (
     "max_pooling",
@@ -235,6 +236,17 @@ def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.long
+def test_what_a_measured_call_moves() -> None:
+    """Each input read once and each output written once, in the time that it takes."""
+    x, scale = np.ones((2, 3, 4), np.float32), np.ones((1, 3, 1), np.float32)
+    options = {"axes": 2, "return_statistics": True}
+    call = Call("mean_variance_normalization", {"x": x, "scale": scale}, (), options)
+    measured = measure(call, budget=0)
+    assert measured.moved == 4 * (24 + 3 + 24 + 6 + 6)
+    assert 0 < measured.seconds < 1
+    assert measured.rate == measured.moved / measured.seconds / 1e9
+
+
 @needs_matplotlib
 def test_demo_on_the_photograph_that_is_there(tmp_path: Path) -> None:
     target = tmp_path / "cudml-demo.png"
@@ -306,9 +318,13 @@ def test_demo_refuses_what_it_cannot_read_or_write(
         assert main(["demo", str(tmp_path / name)]) == 2
         said = capsys.readouterr()
         assert said.out == "" and len(said.err.splitlines()) == 1 and str(tmp_path) in said.err
-    for target in (tmp_path, tmp_path / "nowhere" / "a.png"):
+    nowhere = tmp_path / "nowhere"
+    for target, why in (
+        (tmp_path, f"{tmp_path}: is a directory; name a file for the figure\n"),
+        (nowhere / "a.png", f"{nowhere / 'a.png'}: there is no folder {nowhere}\n"),
+    ):
         assert main(["demo", good, "--output", str(target)]) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1
+        assert capsys.readouterr().err == f"cudml demo: {why}"
 
 
 @needs_matplotlib

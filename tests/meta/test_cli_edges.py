@@ -65,6 +65,13 @@ def test_arguments_refused_in_one_line(
     assert len(said.err.splitlines()) == 1 and said.err.startswith("cudml") and fragment in said.err
 
 
+@pytest.mark.parametrize("words", [["info"], ["config", "--libs"], EXPLAIN], ids=lambda w: w[0])
+def test_a_variable_out_of_range(words: list[str]) -> None:
+    """Every command says so before it does anything, by its own name."""
+    done = command(*words, CUDML_THREADS="junk")
+    one_line(done, f'cudml {words[0]}: CUDML_THREADS is "junk"; it must be')
+
+
 # --- where it writes ---
 
 
