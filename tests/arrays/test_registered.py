@@ -67,3 +67,27 @@ def test_a_hook_that_writes_as_it_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
     _libraries.register("First", _libraries.Library(None, current_stream))  # which has no hook
     write(outs["Second"])
     assert told == [("First", "First"), ("Second", "Second")]
+
+
+@pytest.mark.parametrize("has_own", [True, False])
+def test_who_makes_results(has_own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's importer where one is registered, else the type's `from_dlpack`."""
+    monkeypatch.setattr(_libraries, "_registry", dict(_libraries._registry))
+    asked: list[str] = []
+
+    class Array(Exporter):
+        @classmethod
+        def from_dlpack(cls, memory: Any) -> Array:
+            asked.append("type")
+            return cls(np.from_dlpack(memory))
+
+    def own(memory: Any) -> Array:
+        asked.append("library")
+        return Array(np.from_dlpack(memory))
+
+    Array.__module__ = "importing"
+    library = _libraries.Library(None, current_stream, import_memory=own if has_own else None)
+    _libraries.register("importing", library)
+    y = cudml.padding(Array(X), 0, 1)
+    assert type(y) is Array and asked == ["library" if has_own else "type"]
+    assert np.array_equal(np.from_dlpack(y), cudml.padding(X, 0, 1))
