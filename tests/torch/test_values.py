@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import inspect
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,77 +52,6 @@ def test_the_gradients_themselves_are_functions(name: str) -> None:
     assert len(got) == len(want) and all(ts.equal(*pair) for pair in zip(got, want, strict=True))
     through = ts.listed(case.on(*case.tensors(requires_grad=True).values()))
     assert all(ts.equal(*pair) for pair in zip(through, want, strict=True))
-
-
-@pytest.mark.decision("D-GRAD-38")
-@pytest.mark.parametrize("layout", ts.LAYOUTS)
-@pytest.mark.parametrize("name", FORWARD + BACKWARD)
-def test_memory_formats_are_those_of_fake_tensors(name: str, layout: str) -> None:
-    """Strides agree between the short way, the operator, and the operator on fake tensors."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    case = {**ts.forward(), **ts.backward()}[name]
-    tensors = [ts.LAYOUTS[layout](t) for t in case.tensors().values()]
-    short = ts.listed(case.on(*tensors))
-    asking = [t.requires_grad_() if t.is_floating_point() else t for t in map(copied, tensors)]
-    recorded = ts.listed(case.on(*asking))
-    with FakeTensorMode() as mode:
-        fake = ts.listed(case.on(*(mode.from_tensor(t) for t in tensors)))
-    for own, through, without in zip(short, recorded, fake, strict=True):
-        assert own.shape == through.shape == without.shape
-        assert own.dtype == through.dtype == without.dtype
-        assert own.stride() == through.stride() == without.stride()
-    if layout == "channels_last" and short[0].shape == tensors[0].shape:
-        assert short[0].is_contiguous(memory_format=torch.channels_last)
-
-
-def copied(t: Any) -> Any:
-    """A leaf with the same strides, those of 0 among them."""
-    return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t) if 0 not in t.stride() \
-        else t[:1].clone().expand(t.shape).detach()  # fmt: skip
-
-
-def test_pooled_channels_last_stays_so() -> None:
-    x = torch.rand(2, 3, 5, 7).contiguous(memory_format=torch.channels_last)
-    one_channel = torch.rand(2, 1, 5, 7)  # is both; taken as row-major
-    for t in (x, x.clone().requires_grad_()):
-        y, indices = cudml.torch.max_pooling(t, 2, return_indices=True)
-        for result in (y, indices, cudml.torch.padding(t, 1, 2)):
-            assert result.is_contiguous(memory_format=torch.channels_last)
-            assert not result.is_contiguous()
-    assert cudml.torch.average_pooling(one_channel, 2).stride() == (24, 24, 6, 1)
-    volume = torch.rand(2, 3, 4, 5, 6).contiguous(memory_format=torch.channels_last_3d)
-    y = cudml.torch.lp_pooling(volume, 2)
-    assert y.is_contiguous(memory_format=torch.channels_last_3d)
-
-
-@pytest.mark.decision("D-GRAD-38")
-@pytest.mark.parametrize("size", [(4, 1), (1, 4)])
-@pytest.mark.parametrize("asks", [False, True])
-def test_a_spatial_size_of_1_keeps_channels_last(size: tuple[int, int], asks: bool) -> None:
-    """What such a dimension grows to stands between N and C in memory, and its stride says so."""
-    wide = torch.rand(2, 3, 5, 6).contiguous(memory_format=torch.channels_last)
-    x = wide[:, :, : size[0], : size[1]].contiguous(memory_format=torch.channels_last)
-    x = torch.empty(x.shape, memory_format=torch.channels_last).copy_(x).requires_grad_(asks)
-    grown = (2, 3, size[0] + 1, size[1] + 2)
-    want = torch.empty(grown, memory_format=torch.channels_last).stride()
-    assert x.stride() == (x[0].numel(), 1, 3 * size[1], 3)
-    assert cudml.torch.padding(x, 0, [0, 0, 1, 2], mode="edge").stride() == want
-    assert cudml.torch.average_pooling(x, 1, 1, 0, [1, 2]).stride() == want
-    assert cudml.torch.max_unpooling(x, torch.zeros(x.shape).long(), grown).stride() == want
-    assert all(t.stride() == x.stride() for t in of_its_shape(x))
-
-
-def of_its_shape(x: Any) -> list[Any]:
-    """Results of every operator that has some of x's shape."""
-    ct, g = cudml.torch, torch.ones_like(x)
-    y, *_ = ct.mean_variance_normalization(x, axes=1, return_statistics=True)
-    return [
-        y, ct.mean_variance_normalization(x, axes=1), ct.normalize(x, None, None),
-        ct.max_pooling_grad(x, g, 1), ct.lp_pooling_grad(x, g, g, 1),
-        ct.mean_variance_normalization_grad(x, g, axes=1)[0],
-        ct.normalize_grad(x, g, None, None)[0],
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("axes", [(0, 1), (1, 3), (0, 2, 3), (1,), (-1,)])

@@ -21,7 +21,7 @@ from cudml.torch._results import (
     Ints,
     Triple,
     keep_order,
-    keeps_order,
+    keeps,
     masked,
     row_major,
 )
@@ -32,7 +32,7 @@ OUTPUTS: tuple[GradientName, ...] = ("x", "scale", "bias")
 
 def _out(like: Tensor, name: str, *arguments: Any) -> Any:
     """What an operator writes to; None where `cudml` allocates the same by itself."""
-    return None if keeps_order(like) else RESULTS[name](*arguments)
+    return None if keeps(name, like) else RESULTS[name](*arguments)
 
 
 def _pooling(name: str) -> Callable[..., Tensor]:

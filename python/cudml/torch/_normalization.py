@@ -17,7 +17,7 @@ from cudml.torch._dispatch import call, check_tensors, is_own, is_plain, is_reco
 from cudml.torch._kernels import OUTPUTS
 from cudml.torch._recorded import normalized
 from cudml.torch._recorded_normalization import Statistics, Views, as_results
-from cudml.torch._results import count_of, keep_order, keeps_order, new_like, row_major
+from cudml.torch._results import count_of, keep_order, keeps_strides, new_like, row_major
 
 _EVERY = [True, True, True]
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -79,7 +79,7 @@ def mean_variance_normalization(
     op = "mean_variance_normalization"
     if is_own(x, scale, bias):
         try:
-            out: Any = None if keeps_order(x) else new_like(x)
+            out: Any = None if keeps_strides(x) else new_like(x)
             result: Any = cudml.mean_variance_normalization(  # type: ignore[call-overload, misc]
                 x,
                 scale,

@@ -11,7 +11,7 @@ import cudml
 from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
 from cudml.torch._arguments import flag, pooled, shape, whole, windows_of
 from cudml.torch._dispatch import call, check_tensors, is_own
-from cudml.torch._results import keeps_order
+from cudml.torch._results import keeps_order, keeps_strides
 
 _INDEX_TYPES = ("uint32", "uint64", "int64")
 
@@ -133,7 +133,7 @@ def max_pooling_grad(
     >>> cudml.torch.max_pooling_grad(x, grad, 2, 2).tolist()
     [[[0.0, 5.0, 7.0, 0.0]]]
     """
-    if is_own(x, grad) and keeps_order(x):
+    if is_own(x, grad) and keeps_strides(x):
         try:
             return cudml.max_pooling_grad(
                 x, grad, window_size, strides, start_padding, end_padding, dilations, axes=axes
@@ -312,7 +312,7 @@ def lp_pooling_grad(
     >>> cudml.torch.lp_pooling_grad(x, y, grad, 2).tolist()
     [[[6.0, -8.0]]]
     """
-    if is_own(x, y, grad) and keeps_order(x):
+    if is_own(x, y, grad) and keeps_strides(x):
         try:
             return cudml.lp_pooling_grad(
                 x, y, grad, window_size, strides, start_padding, end_padding, dilations, p=p

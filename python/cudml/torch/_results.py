@@ -17,7 +17,7 @@ from cudml import _backend
 Ints: TypeAlias = Sequence[Any]  # int or SymInt
 Triple: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
-_kept: dict[Any, bool] = {}  # answers of `keeps_order`, which take a third as long to find
+_kept: dict[Any, bool] = {}  # answers of the two below, which take a third as long to find
 _MOST_KEPT = 4096
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
@@ -40,17 +40,44 @@ def keeps_order(x: Tensor) -> bool:
     key = x.shape, x.stride()
     found = _kept.get(key)
     if found is None:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        found = format_of(x) is not torch.contiguous_format and 1 not in x.shape[2:]
-        _kept[key] = found
+        is_last = format_of(x) is not torch.contiguous_format
+        found = _keep(key, is_last and 1 not in x.shape[2:])
     return found
+
+
+def keeps_strides(x: Tensor) -> bool:
+    """Whether `cudml` gives results of x's own shape by itself the strides of `torch.empty_like`.
+
+    A tensor that is row-major may have any stride where a size is 1: that of one channel that is
+    last, say, which the next operator goes by.
+    """
+    if not x.is_contiguous():
+        return keeps_order(x)
+    if 1 not in x.shape:
+        return True
+    key = x.shape, x.stride()
+    found = _kept.get(key)
+    if found is None:
+        steps = [1]
+        for n in reversed(x.shape[1:]):
+            steps.insert(0, steps[0] * max(n, 1))
+        found = _keep(key, x.stride() == tuple(steps))
+    return found
+
+
+def _keep(key: Any, answer: bool) -> bool:
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    _kept[key] = answer
+    return answer
 
 
 def keep_order(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> bool:
     """Whether `cudml` gives the gradients of these by itself the memory format of `masked`."""
-    is_packed = (scale is None or scale.is_contiguous()) and (bias is None or bias.is_contiguous())
-    return is_packed and keeps_order(x)
+    for t in (scale, bias):
+        if t is not None and not (t.is_contiguous() and keeps_strides(t)):
+            return False
+    return keeps_strides(x)
 
 
 def on_large_pages(new: Tensor) -> Tensor:
@@ -174,3 +201,8 @@ RESULTS: dict[str, Callable[..., Any]] = {
     "normalize_grad": _normalize_grad,
     "max_unpooling": _unpooled,
 }
+
+
+def keeps(name: str, x: Tensor) -> bool:
+    """Whether `cudml` gives an operator's result by itself the strides that it has here."""
+    return keeps_strides(x) if RESULTS[name] is _like else keeps_order(x)

@@ -15,7 +15,7 @@ from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._dispatch import call, check_tensors, is_own
 from cudml.torch._kernels import OUTPUTS
 from cudml.torch._normalization import Gradients, allocated, chosen, present
-from cudml.torch._results import Triple, count_of, keep_order, keeps_order, new_like
+from cudml.torch._results import Triple, count_of, keep_order, keeps_strides, new_like
 
 _STATISTICS = ("Count", "Mean", "M2")
 _GIVEN = ("mean", "variance", "scale", "bias")
@@ -129,7 +129,7 @@ def normalize(
                 bias,
                 epsilon=epsilon,
                 activation=activation,
-                out=None if keeps_order(x) else new_like(x),
+                out=None if keeps_strides(x) else new_like(x),
             )
         except BufferError:  # the operator can, or says which device
             pass
