@@ -270,10 +270,13 @@ def test_demo_on_an_image_of_ones_own(
     mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = picture(tmp_path / "own.png", mode)
-    assert main(["demo", source, "--output", str(tmp_path / "figure.png")]) == 0
-    assert png_size(tmp_path / "figure.png")[0] >= 1600
+    target = tmp_path / "figure.png"
+    assert main(["demo", source, "--output", str(target)]) == 0
+    width, height = png_size(target)
+    assert width >= 1600
     said = capsys.readouterr().out
     assert said.startswith("own.png: 40x56 pixels")
+    assert said.endswith(f"\n{target}: {width}x{height} pixels\n")
 
 
 @needs_matplotlib
