@@ -55,7 +55,7 @@ def arguments(name: str) -> tuple[tuple[int, ...], dict[str, Any]]:
     return shape, {"window_size": window, "strides": window}
 
 
-@pytest.mark.device
+@pytest.mark.small
 @pytest.mark.parametrize("name", [*WINDOWS, *OTHERS])
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int32", "uint64"])
 def test_maxima(name: str, dtype: str) -> None:
@@ -67,7 +67,7 @@ def test_maxima(name: str, dtype: str) -> None:
         check("max_pooling", x, return_indices=True, **windows)
 
 
-@pytest.mark.device
+@pytest.mark.small
 @pytest.mark.parametrize("name", [*WINDOWS, *OTHERS])
 @each_float
 def test_sums(name: str, dtype: str) -> None:
@@ -78,7 +78,7 @@ def test_sums(name: str, dtype: str) -> None:
     check("lp_pooling", x, p=3, **windows)
 
 
-@pytest.mark.device
+@pytest.mark.small
 @pytest.mark.parametrize("name", [*WINDOWS, *OTHERS])
 @each_float
 def test_gradients(name: str, dtype: str) -> None:

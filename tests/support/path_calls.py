@@ -156,8 +156,9 @@ def grad_sums(
 
 
 def mvn(shape: Any, axes: Any, *, affine: Any = None, **more: Any) -> Call:
+    call = {k: more.pop(k) for k in ("dtype", "order") if k in more}
     shapes = {"x": shape, **({"scale": affine, "bias": affine} if affine else {})}
-    return Call("mean_variance_normalization", shapes, {"axes": axes}, **more)
+    return Call("mean_variance_normalization", shapes, {"axes": axes, **more}, **call)
 
 
 def statistics(shape: tuple[int, ...], axes: Any, **more: Any) -> Call:

@@ -87,7 +87,8 @@ constexpr Path<PoolGradPlan> kPaths[] = {
      {{"one window covers each plane, which is one packed row, or 8 planes or more lie side by "
        "side, their pixels equally far apart",
        has_planes}},
-     planes},
+     planes,
+     {2.9, "global average grad, 8x64x56x56, float32 C, on Zen 4"}},
     {"pool_grad/average_pairs",
      {{"the processor has vectors wider than 16 bytes", has_wide_vectors},
       kNarrow,

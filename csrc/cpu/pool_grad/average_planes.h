@@ -47,13 +47,17 @@ class AveragePlanes {
   /// What each element of the planes of a task gets. Bits are those of the paths for any windows:
   /// small ones multiply, and all add to +0.
   void share_out(const Task& task, T* shares) const {
-    const int64_t step = plan_.forward.y.batch[1];
-    Sum sums[kMost];
-    load_grads<T>(sums, grad_ + task.y, step, task.n);
+    constexpr bool kIsWide = !std::is_same_v<T, Sum>;
+    Sum wide[kIsWide ? kMost : 1];
+    Sum* sums = wide;
+    if constexpr (!kIsWide) sums = shares;
+    load_grads<T>(sums, grad_ + task.y, plan_.forward.y.batch[1], task.n);
     const Sum taps = Sum(n_), factor = 1 / taps;
-    for (int64_t i = 0; i < task.n; ++i)
-      sums[i] = (multiplies_ ? sums[i] * factor : sums[i] / taps) + Sum{0};
-    store_grads<T>(shares, 1, sums, task.n);
+    if (multiplies_)
+      for (int64_t i = 0; i < task.n; ++i) sums[i] = sums[i] * factor + Sum{0};
+    else
+      for (int64_t i = 0; i < task.n; ++i) sums[i] = sums[i] / taps + Sum{0};
+    if constexpr (kIsWide) store_grads<T>(shares, 1, sums, task.n);
   }
 
   void rows(const Task& task, int64_t n, const T* shares, LineStream& out) const {

@@ -305,7 +305,8 @@ class AverageSideBySide {
   static int64_t taps_over(const PoolAxis& a, int64_t element) {
     const int64_t turn = a.stride / std::gcd(a.stride, a.dilation);
     for (int64_t k = 0; k < std::min(turn, a.window); ++k)
-      if ((element + a.start - k * a.dilation) % a.stride == 0) return (a.window - 1 - k) / turn + 1;
+      if ((element + a.start - k * a.dilation) % a.stride == 0)
+        return (a.window - 1 - k) / turn + 1;
     return 0;
   }
 

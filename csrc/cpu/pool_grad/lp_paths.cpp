@@ -13,10 +13,12 @@ bool are_sums_short(const PoolGradPlan& plan, const Machine&) {
   return most_covers(plan.forward) <= kLongestChain;
 }
 
-/// Rows of short planes take less side by side.
-bool has_planes(const PoolGradPlan& plan, const Machine& machine) {
-  const bool is_turned = !kIsKeptSmall && fits_lp_turned(plan, machine);
-  return LpPlanes<float>::fits(plan) && (LpPlanes<float>::has_one_row(plan) || !is_turned);
+bool has_planes(const PoolGradPlan& plan, const Machine&) { return LpPlanes<float>::fits(plan); }
+/// Planes of less than a vector take less side by side.
+bool are_planes_long(const PoolGradPlan& plan, const Machine& machine) {
+  const bool is_turned =
+      !kIsKeptSmall && are_sums_short(plan, machine) && fits_lp_turned(plan, machine);
+  return plan.forward.axis[2].in >= kLanes<float> || !is_turned;
 }
 bool has_neighbours(const PoolGradPlan& plan, const Machine&) {
   return LpSideBySide<float>::fits(plan);
@@ -53,8 +55,9 @@ constexpr Predicate<PoolGradPlan> kShort{"no element has more windows than one s
 
 constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/lp_planes",
-     {{"each plane is one packed row that one window covers, or some such rows that are not short",
-       has_planes}},
+     {{"each plane is one packed row that one window covers", has_planes},
+      {"planes are as long as a vector of float32, or cannot be put side by side",
+       are_planes_long}},
      run<LpPlanes>,
      {102, "79 L2 grad global, 32x512x30x40, float16 C"}},
     {"pool_grad/lp_side_by_side",

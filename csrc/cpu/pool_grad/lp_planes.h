@@ -1,5 +1,4 @@
-// Gradient of Lp pooling for planes, or rows of them, that one window covers each, one after the
-// other.
+// Gradient of Lp pooling for planes that one window covers each, a plane after the other.
 #pragma once
 
 #include "cpu/memory/tuning.h"
@@ -16,27 +15,18 @@ class LpPlanes : LpArrays<T> {
  public:
   explicit LpPlanes(const Base& base) : Base(base) {}
 
-  /// Packed rows that one window covers each.
   static bool fits(const PoolGradPlan& plan) {
     const PoolPlan& f = plan.forward;
-    const auto are_apart = [](const PoolAxis& a) {
-      if (a.in == 1) return a.out == 1 && taps_at(a, 0).real() == 1;
-      return a.in == a.out && a.window == 1 && a.stride == 1 && a.start == 0;
-    };
-    const PoolAxis& row = f.axis[2];
-    return are_apart(f.axis[0]) && are_apart(f.axis[1]) && row.out == 1 &&
-           taps_at(row, 0).real() == row.in && f.x.space[2] == 1 && plan.result.space[2] == 1;
-  }
-  static bool has_one_row(const PoolGradPlan& plan) {
-    return plan.forward.axis[0].in * plan.forward.axis[1].in == 1;
+    for (int i = 0; i < 3; ++i) {
+      const PoolAxis& a = f.axis[i];
+      if (a.out != 1 || taps_at(a, 0).real() != a.in || (i < 2 && a.in != 1)) return false;
+    }
+    return f.x.space[2] == 1 && plan.result.space[2] == 1;
   }
 
-  /// Long rows are cut into pieces, each with the window's norm and gradient.
+  /// Long planes are cut into pieces, each with the window's norm and gradient.
   void run() const {
     TaskSpace space = plane_tasks(plan, false, 1);
-    for (int i = 0; i < 2; ++i)
-      space.dim[kSpaceDim + i] = {f.axis[i].in, plan.result.space[i], f.y.space[i],
-                                  f.indices.space[i], f.x.space[i]};
     space.lanes = f.axis[2].in;
     space.chunk = std::min<int64_t>(kPiece, space.lanes);
     const int64_t c = space.chunk;

@@ -135,9 +135,6 @@ constexpr Predicate<PoolGradPlan> kSmall{
     are_windows_small};
 
 constexpr Path<PoolGradPlan> kPaths[] = {
-    {"pool_grad/max_planes",
-     {{"each plane is one packed row that one window covers", has_planes}},
-     planes},
     {"pool_grad/turned",
      {kHasAvx,
       {"16 planes or more, 12 of 16-bit floats and 8 of float64, are packed, one after the other, "
@@ -149,6 +146,10 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        are_rows_short}},
      turned,
      {26.1, "106 max grad 3x3/2, 2x512x7x7, float16 C"}},
+    {"pool_grad/max_planes",
+     {{"each plane is one packed row that one window covers", has_planes}},
+     planes,
+     {2.3, "global max grad, 64x512x7x7, float16 C, on Zen 4"}},
     {"pool_grad/max_rows",
      {{"windows are 3 x 3, 2 apart, on packed rows of a usual length and type, beginning at most "
        "one column before them",
