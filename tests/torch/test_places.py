@@ -40,7 +40,6 @@ def places(shape: tuple[int, ...], kind: str) -> Any:
     return flat.reshape(shape)
 
 
-@pytest.mark.decision("D-GRAD-32a")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
 @pytest.mark.parametrize("kind", ["apart", "twice", "of other planes", "out of range"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -43,7 +43,7 @@ def at(values: Tensor, indices: Tensor) -> Tensor:
 
 
 def _are_pixels(x: Tensor) -> bool:
-    """Whether channels lie side by side, and are several, where a look at positions costs little."""
+    """Whether several channels lie side by side, where a look at positions costs little."""
     if not x.is_cpu or not is_plain(x) or not 4 <= x.dim() <= 5 or x.is_contiguous():
         return False
     order = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
