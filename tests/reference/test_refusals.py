@@ -99,7 +99,7 @@ def outcome(function: Any, call: dict[str, Any]) -> str:
         assert str(error).startswith(f"{function.__name__}: "), error
         return type(error).__name__
     outputs = result if isinstance(result, tuple) else (result,)
-    return f"shapes {[y.shape for y in outputs]}"
+    return f"shapes {[None if y is None else y.shape for y in outputs]}"
 
 
 def calls(op: str, field: str) -> Iterator[dict[str, Any]]:

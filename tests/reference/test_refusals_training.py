@@ -12,7 +12,7 @@ import pytest
 import cudml
 from cudml import reference
 from harness import data
-from tests.reference.test_refusals import ARRAYS, POOLS, SCALE, X
+from tests.reference.test_refusals import ARRAYS, POOLS, SCALE, X, outcome
 from tests.reference.test_refusals import ODD as PLAIN
 
 GRAD = data((2, 3, 5, 6), "float32", 2)
@@ -77,17 +77,6 @@ OWN = {
     "y": ARRAYS, "mean": PARTS, "variance": PARTS, "count": PARTS, "indices": INDICES,
     "outputs": OUTPUTS, "dtype": KINDS, "sums": SUMS,
 }  # fmt: skip
-
-
-def outcome(function: Any, call: dict[str, Any]) -> str:
-    """The class of what a call raises, or the shapes of what comes back, in words."""
-    try:
-        result = function(**call)
-    except (TypeError, ValueError) as error:
-        assert str(error).startswith(f"{function.__name__}: "), error
-        return type(error).__name__
-    outputs = result if isinstance(result, tuple) else (result,)
-    return f"shapes {[None if y is None else y.shape for y in outputs]}"
 
 
 def calls(op: str, field: str) -> Iterator[dict[str, Any]]:
