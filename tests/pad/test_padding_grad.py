@@ -235,6 +235,27 @@ def test_pads_of_pixels_with_many_channels(mode: str, channels: int, dtype: str)
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("mode", SUMMED)
+def test_lines_whose_positions_lie_apart(mode: str, dtype: str) -> None:
+    """Some of the channels of pixels, and single elements: in the gradient given, in the result or
+    in both. What lies between stays, and bits are those of packed ones."""
+    kind = dtype_of(dtype)
+    for channels, start, end in itertools.product((1, 5, 16, 33), (0, 3, 9), (2, 4)):
+        sizes, pads = (2, 6, 5, channels), ((0, start, 1, 0), (0, 0, end, 0))
+        grad = data(padded(sizes, *pads), dtype, channels)
+        want = cudml.padding_grad(grad, sizes, *pads, mode=mode)
+        wide = np.zeros((*grad.shape[:-1], channels + 3), kind)
+        wide[..., 2:-1] = grad
+        for given in (grad, wide[..., 2:-1]):
+            room = np.full((*sizes[:-1], channels + 2), 7, kind)
+            cudml.padding_grad(given, sizes, *pads, mode=mode, out=room[..., 1:-1])
+            assert same_bits(np.ascontiguousarray(room[..., 1:-1]), want)
+            assert (room[..., 0] == 7).all() and (room[..., -1] == 7).all()
+            assert same_bits(cudml.padding_grad(given, sizes, *pads, mode=mode), want)
+
+
+@pytest.mark.small
 def test_scaling_by_four_scales_every_bit() -> None:
     grad = data((3, 30, 41), "float32", 7)
     for mode in MODES:

@@ -12,13 +12,14 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// A line: the folded axis, at each of whose positions `run` elements stand packed.
+/// A line: the folded axis, at each of whose positions `run` elements stand packed. Positions follow
+/// each other in memory, or lie apart.
 struct GradLine {
   static constexpr int64_t kLeastRun = 16;  // elements that are worth a position of their own
 
   PadGradAxis axis;
   int64_t run = 1;
-  bool is_packed = false;
+  bool has_runs = false, is_packed = false;  // one run, or none, behind the axis; no gaps
 
   explicit GradLine(const PadGradPlan& plan) : axis(plan.axis[plan.folded]) {
     if (plan.folded < plan.rank - 2) return;
@@ -27,8 +28,9 @@ struct GradLine {
       if (inside.is_padded() || inside.grad_stride != 1 || inside.stride != 1) return;
       run = inside.out;
     }
+    has_runs = true;
     is_packed = (axis.out == 1 || axis.grad_stride == run) && (axis.in == 1 || axis.stride == run);
-    if (axis.mode == Border::wrap) split();
+    if (axis.mode == Border::wrap && is_packed) split();
   }
 
  private:
@@ -67,7 +69,7 @@ struct Ends {
       if (p.count > 1) {
         element[count] = i;
         first[count++] = int32_t(terms);
-        for (int64_t k = 0; k < p.count; ++k) offset[terms++] = p.at(k) * line.run;
+        for (int64_t k = 0; k < p.count; ++k) offset[terms++] = p.at(k) * a.grad_stride;
       }
       if (i + 1 == a.inner_begin) i = a.inner_end - 1;
     }
@@ -96,7 +98,7 @@ struct EndVectors {
   Group group[kMost];
 
   void prepare(const GradLine& line, const Ends& ends) {
-    if (line.run != 1 || line.axis.in < kFloats) return;
+    if (!line.is_packed || line.run != 1 || line.axis.in < kFloats) return;
     int64_t end = 0;  // of the elements that are in a group
     for (int64_t e = 0; e < ends.count; ++e) {
       if (ends.element[e] < end) continue;

@@ -7,7 +7,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-bool are_lines_packed(const PadGradPlan& plan, const Machine&) { return GradLine(plan).is_packed; }
+bool have_runs(const PadGradPlan& plan, const Machine&) { return GradLine(plan).has_runs; }
 bool have_few_ends(const PadGradPlan& plan, const Machine&) { return has_few_ends(plan); }
 bool have_few_rows(const PadGradPlan& plan, const Machine&) { return has_few_rows(plan); }
 bool has_long_sums(const PadGradPlan& plan, const Machine&) { return plan.long_sums > 0; }
@@ -35,7 +35,7 @@ void run_plain(const PadGradPlan& plan, const Arrays& a) {
 
 constexpr Path<PadGradPlan> kPaths[] = {
     {"pad_grad/rows",
-     {{"lines along the last padded axis are packed", are_lines_packed},
+     {{"elements behind the last padded axis are packed, or there are none", have_runs},
       {"at most 1024 elements of a line have several terms, each at most 256", have_few_ends},
       {"a line is the sum of at most 256", have_few_rows}},
      run_rows,

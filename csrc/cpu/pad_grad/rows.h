@@ -76,7 +76,12 @@ class GradLines {
 
  public:
   explicit GradLines(const GradLine& line)
-      : start_(line.axis.start), run_(line.run), in_(line.axis.in) {
+      : start_(line.axis.start),
+        run_(line.run),
+        in_(line.axis.in),
+        grad_step_(line.axis.grad_stride),
+        step_(line.axis.stride),
+        is_packed_(line.is_packed) {
     ends_->prepare(line);
     vectors_->count = 0;
     if constexpr (kHasVectors) vectors_->prepare(line, *ends_);
@@ -85,7 +90,11 @@ class GradLines {
   /// Writes elements [from, to) of the line that begins at dst: all as if they had one term, then
   /// those again that have several.
   void write(const Rows<T>& rows, T* dst, int64_t from, int64_t to) const {
-    write_single(rows, dst + from * run_, (start_ + from) * run_, (to - from) * run_);
+    if (is_packed_)
+      write_single(rows, dst + from * run_, (start_ + from) * run_, (to - from) * run_);
+    else
+      for (int64_t i = from; i < to; ++i)
+        write_single(rows, dst + i * step_, (start_ + i) * grad_step_, run_);
     if (vectors_->count > 0 && to - from == in_) return write_groups(rows, dst);
     const Ends& ends = *ends_;
     const int64_t* const elements = ends.element;
@@ -93,7 +102,7 @@ class GradLines {
     for (; e < ends.count && elements[e] < to; ++e) {
       const int64_t* const offsets = ends.offset + ends.first[e];
       const int64_t count = ends.terms(e);
-      T* const element = dst + elements[e] * run_;
+      T* const element = dst + elements[e] * step_;
       const auto sum = [&](int64_t i, auto lanes) {
         auto total = rows.sum(offsets[0] + i, lanes);
         for (int64_t k = 1; k < count; ++k) total += rows.sum(offsets[k] + i, lanes);
@@ -108,6 +117,7 @@ class GradLines {
 
  private:
   void write_single(const Rows<T>& rows, T* dst, int64_t offset, int64_t n) const {
+    if (n == 1) return store_lanes(dst, rows.sum(offset, Single{}), Single{});
     if (rows.count == 1) return copy_bytes(dst, rows.at[0] + offset, n * int64_t(sizeof(T)));
     store_sums(dst, n, [&](int64_t i, auto lanes) { return rows.sum(offset + i, lanes); });
   }
@@ -126,7 +136,8 @@ class GradLines {
       }
   }
 
-  const int64_t start_, run_, in_;
+  const int64_t start_, run_, in_, grad_step_, step_;  // elements from position to position
+  const bool is_packed_;
   const Room<Ends> ends_;
   const Room<EndVectors> vectors_;
 };
