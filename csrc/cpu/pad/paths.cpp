@@ -9,6 +9,7 @@
 #include "cpu/pad/seams.h"
 #include "cpu/pad/short_lines.h"
 #include "cpu/pad/streamed_lines.h"
+#include "cpu/pad/turned.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -92,6 +93,21 @@ void as_items(const PadPlan& plan, const Arrays& a, const Fn& fn) {
   }
 }
 
+bool is_turned(const PadPlan& plan, const Machine&) {
+  switch (plan.item_size) {
+    case 1: return TurnedCopy<uint8_t>::fits(plan);
+    case 2: return TurnedCopy<uint16_t>::fits(plan);
+    case 4: return TurnedCopy<uint32_t>::fits(plan);
+    default: return TurnedCopy<uint64_t>::fits(plan);
+  }
+}
+
+void pad_turned(const PadPlan& plan, const Arrays& a) {
+  as_items(plan, a, [&]<class T>(const T* x, T* y, T) {
+    TurnedCopy<T>(plan, x, y).run(plan.compulsory_bytes());
+  });
+}
+
 void pad_short_lines(const PadPlan& plan, const Arrays& a) {
   as_items(plan, a, [&]<class T>(const T* x, T* y, T value) {
     const Line line = line_of(plan);
@@ -126,6 +142,12 @@ constexpr Predicate<PadPlan> kPackedLines{
     are_lines_packed};
 
 constexpr Path<PadPlan> kPaths[] = {
+    {"pad/turned",
+     {{"there are no pads, and other elements are packed in x than in the result, in squares as "
+       "long as vectors",
+       is_turned}},
+     pad_turned,
+     {18.4, "no pads, 1x1x128x128x128, uint8, columns first to rows first, on Zen 4"}},
     {"pad/seams",
      {{"the processor has vectors that fill a line of memory", has_line_vectors},
       kLargeResult,
