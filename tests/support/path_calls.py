@@ -25,6 +25,7 @@ class Call:
     dtype: str = "float32"
     order: tuple[int, ...] | None = None
     dtypes: dict[str, str] = field(default_factory=dict)  # of arrays that are of another type
+    row_major: tuple[str, ...] = ()  # arrays that `order` is not of
 
     def described(self) -> dict[str, Any]:
         """The arguments with arrays that have no memory."""
@@ -33,9 +34,12 @@ class Call:
     def _description(self, name: str, shape: tuple[int, ...]) -> Any:
         dtype = self.dtypes.get(name, self.dtype)
         steps, size = [0] * len(shape), np.dtype(dtype).itemsize
-        for d in reversed(self.order or tuple(range(len(shape)))):
+        for d in reversed(self._order_of(name) or tuple(range(len(shape)))):
             steps[d], size = size, size * shape[d]
         return types.SimpleNamespace(shape=shape, dtype=dtype, strides=tuple(steps))
+
+    def _order_of(self, name: str) -> tuple[int, ...] | None:
+        return None if name in self.row_major else self.order
 
     def made(self) -> dict[str, Any]:
         """The arguments with arrays of numbers."""
@@ -46,7 +50,8 @@ class Call:
                 x = np.abs(x)  # norms; counts and sums of squares
             if name == "indices":
                 x = within_planes(shape, self.arguments["output_sizes"])
-            arrays[name] = in_order(x, self.order) if self.order else x
+            order = self._order_of(name)
+            arrays[name] = in_order(x, order) if order else x
         return arrays
 
     def explained(self) -> Any:
@@ -63,6 +68,7 @@ class Case:
 
 
 LAST = (0, 2, 3, 1)  # channels last
+COLUMNS = (0, 1, 3, 2)  # the elements of a column packed
 REVERSED = (3, 2, 1, 0)
 
 
@@ -130,6 +136,14 @@ def unpool(shape: Any, sizes: Any, **more: Any) -> Call:
 def pad(shape: Any, start: Any, end: Any, dtype: str = "float32", **more: Any) -> Call:
     given = {"start_padding": start, "end_padding": end, "mode": "edge", **more}
     return Call("padding", {"x": shape}, given, dtype)
+
+
+def turned(shape: tuple[int, ...], end: Any = 0) -> Call:
+    """Padding whose x has its first dimension fastest, and whose result the last."""
+    ends = np.broadcast_to(end, len(shape)).tolist()
+    given = {"start_padding": 0, "end_padding": ends}
+    return Call("padding", {"x": shape, "out": tuple(map(sum, zip(shape, ends, strict=True)))},
+                given, order=tuple(reversed(range(len(shape)))), row_major=("out",))  # fmt: skip
 
 
 def pad_grad(shape: Any, start: Any, end: Any, mode: str = "edge", **more: Any) -> Call:

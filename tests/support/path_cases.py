@@ -7,6 +7,7 @@ import types
 
 from normalization_grad_path_cases import NORMALIZATION_GRAD
 from path_calls import (
+    COLUMNS,
     LAST,
     REVERSED,
     Call,
@@ -22,9 +23,10 @@ from path_calls import (
     pool,
     same,
     statistics,
+    turned,
     unpool,
 )
-from winner_path_cases import PLANES, SIDE_BY_SIDE, STRIPS, WINNERS
+from winner_path_cases import APART, PLANES, SIDE_BY_SIDE, STRIPS, WINNERS
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or"
 USUAL = "maxima or averages of 8 or 16 bits or of float32"
@@ -209,6 +211,12 @@ CASES = [
         "rows are packed, and windows have few taps that are near each other, at most 8 apart: "
         "their taps times steps": max_grad((2, 3, 9, 17), (1, 5), (1, 3)),
     }),
+    Case("pool_grad/max_copied", max_grad((2, 4, 8, 8), 2, 2, order=COLUMNS), {
+        APART: max_grad((2, 3, 9, 19), (2, 3), (1, 2)),
+        "there are at most two dimensions of planes, and 512 elements":
+            max_grad((1, 1, 7, 73), 2, 2, order=COLUMNS),
+        "packed copies have a path": max_grad((2, 3, 9, 19), (2, 3), (1, 2), order=COLUMNS),
+    }),
     Case("pool_grad/max_scatter", max_grad((2, 3, 9, 19), (2, 3), (1, 2))),
     Case("pool_grad/average_planes", average_grad((2, 1, 6, 8), (6, 1), (6, 1)), {
         "one window covers each plane": average_grad((2, 3, 5, 13), (5, 13), 1, (0, 1)),
@@ -276,6 +284,13 @@ CASES = [
         NEAR + ", and at most 64 such steps": lp_grad((2, 3, 2, 4162), (1, 4098), 64),
     }),
     Case("pool_grad/lp_gather", lp_grad((2, 3, 2, 67), (1, 2), 65)),
+    Case("pad/turned", turned((16, 16)), {
+        "there are no pads, and other elements are packed in x": turned((16, 16), (0, 1)),
+        "there are no pads, and other elements are packed in x than in the result":
+            pad((16,), 0, 0),
+        "there are no pads, and other elements are packed in x than in the result, in squares":
+            turned((1, 16, 3)),
+    }),
     Case("pad/seams", pad((10_000_000, 16), (1, 2), (0, 3)), {
         "rows are 64 to 640 bytes": pad((10_000_000, 15), (1, 2), (0, 3)),
         LARGE: pad((3, 16), (1, 2), (0, 3)),
@@ -291,9 +306,9 @@ CASES = [
     Case("pad/streamed_lines", pad((1_000_000_000,), 2, 3), {LARGE: pad((300,), 2, 3)}),
     Case("pad/plain", pad((100,), 2, 3)),
     Case("pad_grad/rows", pad_grad((1, 3, 1100), (15, 0, 512), (0, 15, 512), "symmetric"), {
-        "lines along the last padded axis are packed":
-            pad_grad((3, 2), (1, 2), (0, 3), out=types.SimpleNamespace(
-                shape=(3, 2), dtype="float32", strides=(4, 12))),
+        "elements behind the last padded axis are packed":
+            pad_grad((3, 2, 4), (1, 2, 0), (0, 3, 0), out=types.SimpleNamespace(
+                shape=(3, 2, 4), dtype="float32", strides=(4, 12, 24))),
         "at most 1024 elements of a line have several terms":
             pad_grad((2, 1100), (15, 512), (0, 513), "symmetric"),
         "at most 1024 elements of a line have several terms, each at most 256":

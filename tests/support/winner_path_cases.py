@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from path_calls import LAST, REVERSED, Case, winners
+from path_calls import COLUMNS, LAST, REVERSED, Case, winners
 
 STRIPS = "rows have several windows whose columns lie together"
 PAIRS = "windows are two or three packed columns"
 SIDE_BY_SIDE = "8 planes or more lie side by side"
+APART = "elements of x or of the result lie apart, or in another order than their positions"
 PLANES = "each plane is one packed row that one window covers"
 
 WINNERS = (
@@ -62,5 +63,13 @@ WINNERS = (
         PLANES: winners((3, 4, 5, 13), (5, 13), start_padding=(0, 1), output_sizes=(1, 1))}),
     Case("winners/side_by_side", winners((2, 8, 5, 13), (5, 13), order=LAST), {
         SIDE_BY_SIDE: winners((2, 7, 5, 13), (5, 13), order=LAST)}),
-    Case("winners/plain", winners((2, 7, 5, 13), (5, 13), order=LAST)),
+    Case("winners/copied", winners((2, 4, 8, 8), 2, 2, order=COLUMNS), {
+        APART: winners((2, 3, 15, 6), (3, 6), 1),
+        "there are at most two dimensions of planes":
+            winners((2, 2, 2, 8, 8), 2, 2, axes=(3, 4), order=(2, 1, 0, 4, 3)),
+        "there are at most two dimensions of planes, and 512 elements":
+            winners((1, 1, 7, 73), 2, 2, order=COLUMNS),
+        "packed copies have a path": winners((2, 4, 8, 8), (3, 8), 1, order=COLUMNS),
+    }),
+    Case("winners/plain", winners((2, 7, 4, 9), (4, 9), order=LAST)),
 )  # fmt: skip

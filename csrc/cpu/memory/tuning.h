@@ -91,6 +91,14 @@ constexpr int64_t kLongRow = 512;
 
 }  // namespace turn
 
+/// Tensors copied into another order for loops along rows (…/copied).
+namespace copied {
+
+/// Bytes of what is copied at once, which stays in the caches; elements of x that copies are worth.
+constexpr int64_t kBlockBytes = 1 << 22, kFewestElements = 512;
+
+}  // namespace copied
+
 /// Pooling (pool/).
 namespace pool {
 /// Elements of a row that are worked on at a time: several rows of double stay in the first cache.

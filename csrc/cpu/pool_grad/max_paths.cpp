@@ -1,7 +1,9 @@
 // The paths of max pooling's gradient on the CPU, first choice first.
 #include "cpu/isa/families.h"
+#include "cpu/pool/copied.h"
 #include "cpu/pool/maxima.h"
 #include "cpu/pool_grad/max_blocks.h"
+#include "cpu/pool_grad/max_copied.h"
 #include "cpu/pool_grad/max_lane_pairs.h"
 #include "cpu/pool_grad/max_lane_rows.h"
 #include "cpu/pool_grad/max_pairs.h"
@@ -65,6 +67,13 @@ bool has_blocks(const PoolGradPlan& plan, const Machine&) {
     work = std::min(work * a.window * a.stride, kMostBlockWork + 1);
   return work <= kMostBlockWork && plan.forward.x.space[2] == 1 && BlockShape::fits(plan);
 }
+
+bool are_apart(const PoolGradPlan& plan, const Machine&) {
+  return are_planes_apart(plan.forward) ||
+         !has_packed_planes(plan.forward, plan.result, &PoolAxis::in);
+}
+bool are_worth(const PoolGradPlan& plan, const Machine&) { return are_copies_worth(plan.forward); }
+bool is_copied(const PoolGradPlan& plan, const Machine&) { return fits_copied_max(plan); }
 
 void planes(const PoolGradPlan& plan, const Arrays& a) {
   with_maximum(plan.forward.dtype, FloatTypes{},
@@ -199,6 +208,13 @@ constexpr Path<PoolGradPlan> kPaths[] = {
        has_blocks}},
      max_blocks,
      {1.73, "max grad 2x2/1, 16x3x112x112, float32 C, on Zen 4"}},
+    {"pool_grad/max_copied",
+     {{"elements of x or of the result lie apart, or in another order than their positions",
+       are_apart},
+      {"there are at most two dimensions of planes, and 512 elements", are_worth},
+      {"packed copies have a path of their own", is_copied}},
+     run_copied_max,
+     {6.65, "max grad 2x2/2 of 1x1x64x64x64, float32, columns first, on Zen 4"}},
     {"pool_grad/max_scatter", {}, scatter},
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 namespace cudml::cpu {
@@ -47,6 +48,17 @@ class Room {
  private:
   void* memory_;
   T* object_;
+};
+
+/// Bytes in the arena, or beyond it, from a line of memory on. They are not initialized.
+struct RoomOfBytes {
+  const size_t bytes;
+  char* const at;
+
+  explicit RoomOfBytes(int64_t n) : bytes(size_t(n)), at(static_cast<char*>(take_room(bytes))) {}
+  ~RoomOfBytes() { give_room(at, bytes); }
+  RoomOfBytes(const RoomOfBytes&) = delete;
+  RoomOfBytes& operator=(const RoomOfBytes&) = delete;
 };
 
 /// An array of kCount elements, which are not initialized.

@@ -1,5 +1,7 @@
 // The paths of max pooling with indices on the CPU, first choice first.
 #include "cpu/isa/families.h"
+#include "cpu/pool/copied.h"
+#include "cpu/winners/copied.h"
 #include "cpu/winners/shape.h"
 #include "cpu/winners/turned.h"
 #include "cpu/winners/winners.h"
@@ -77,6 +79,10 @@ bool are_rows_short(const PoolPlan& plan, const Machine& machine) {
   return !are_pairs || plan.axis[2].in <= most + (plan.axis[2].window == 3 ? kShortThird : 0);
 }
 
+bool are_apart(const PoolPlan& plan, const Machine&) { return are_planes_apart(plan); }
+bool are_worth(const PoolPlan& plan, const Machine&) { return are_copies_worth(plan); }
+bool is_copied(const PoolPlan& plan, const Machine&) { return fits_copied_winners(plan); }
+
 constexpr Predicate<PoolPlan> kHasLaneType = {
     "the processor has vectors wider than 16 bytes, or elements are 16-bit floats", has_lane_type};
 
@@ -122,6 +128,13 @@ constexpr Path<PoolPlan> kPaths[] = {
     {"winners/side_by_side",
      {{"8 planes or more lie side by side in x, or 64 of packed rows", fits_side_by_side}},
      run<WinnerPath::side_by_side>},
+    {"winners/copied",
+     {{"elements of x or of the result lie apart, or in another order than their positions",
+       are_apart},
+      {"there are at most two dimensions of planes, and 512 elements", are_worth},
+      {"packed copies have a path of their own", is_copied}},
+     run_copied_winners,
+     {56, "max+uint32 3x3/2 of 8x32x56x56, float16, columns first, on Zen 4"}},
     {"winners/plain", {}, run<WinnerPath::plain>},
 };
 
