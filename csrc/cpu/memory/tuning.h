@@ -268,7 +268,7 @@ constexpr int64_t kLongestOwnRow = 2048;
 /// first-level cache. A few longer rows are taken together while the second-level cache has room:
 /// scale and totals are read once for them, and the next ones are asked for meanwhile.
 constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;
-constexpr int64_t kLeastBatched = 4, kMostBatchBytes = 1 << 17;
+constexpr int64_t kLeastBatched = 8, kMostBatchBytes = 1 << 17;
 /// From a row to what is read ahead: memory takes as long as two passes over these.
 constexpr int64_t kRowAheadBytes = 6144;
 constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays in the first cache

@@ -8,6 +8,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+using tuning::mvn_grad::kBatchBytes;
+using tuning::mvn_grad::kLeastBatched;
+using tuning::mvn_grad::kMostBatchBytes;
 using tuning::mvn_grad::kRowAheadBytes;
 
 /// Rows whose terms are added up before they go to the totals, and those that are staged there.
@@ -38,7 +41,7 @@ struct RowCells {
         scale(o.inputs[2], p.scale_dtype, &kOne),
         bias(p.has_bias ? o.inputs[3] : nullptr, p.bias_dtype, &kZero),
         n(p.cell_size),
-        batch(RowSpace<Acc<T>>::batch_of(n * int64_t(sizeof(T)))),
+        batch(batch_of(n * int64_t(sizeof(T)))),
         is_own(has_own_parameters(p)),
         is_large(is_norm_streamed(p.compulsory_bytes() / 2)),
         places(p, dx, is_large) {
@@ -81,6 +84,25 @@ struct RowCells {
   }
 
  private:
+  /// How many rows of so many bytes make up a batch.
+  int64_t batch_of(int64_t row_bytes) const {
+    const int64_t few = std::min(kLeastBatched, kMostBatchBytes / row_bytes);
+    const bool wait =
+        plan.kept_rank > 0 && (is_met(x, &MvnGradAxis::x) || is_met(grad, &MvnGradAxis::grad));
+    return wait ? 2 : std::clamp<int64_t>(std::max(kBatchBytes / row_bytes, few), 1, kMostBatched);
+  }
+
+  /// Whether all rows stand at one place of a page, at which, or near it, dx is written, too: what
+  /// is read of a row waits for stores to the row before it, as if they were of the same memory,
+  /// and the more rows, the longer.
+  bool is_met(const T* tensor, int64_t MvnGradAxis::* step) const {
+    constexpr uintptr_t kPage = 4096, kNear = 192;
+    const auto bytes = uintptr_t(plan.kept[plan.kept_rank - 1].*step) * sizeof(T);
+    if (!tensor || !dx || bytes % kPage != 0) return false;
+    const uintptr_t apart = reinterpret_cast<uintptr_t>(tensor) - reinterpret_cast<uintptr_t>(dx);
+    return (apart + kNear) % kPage <= 2 * kNear;
+  }
+
   /// Whether a row takes the same scale and bias as the first one and is added to the same totals.
   static bool are_alike(const BatchPlaces& a, const GradOffsets& b) {
     return a.scale[0] == b.scale && a.bias[0] == b.bias && a.totals[0][0] == b.totals[0] &&

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <numeric>
 
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/walk.h"
@@ -14,10 +13,6 @@
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-using tuning::mvn_grad::kBatchBytes;
-using tuning::mvn_grad::kLeastBatched;
-using tuning::mvn_grad::kMostBatchBytes;
 
 /// Rows of the computing type for `n` elements, each of whole lines; those that a plan does not
 /// need are null.
@@ -63,16 +58,6 @@ class RowSpace {
   ~RowSpace() { give_room(memory_, bytes_); }
   RowSpace(const RowSpace&) = delete;
   RowSpace& operator=(const RowSpace&) = delete;
-
-  /// How many rows of so many bytes make up a batch. No two of them stand at the same place of a
-  /// page: such rows fight for the same places of the caches, and loads from one wait for stores to
-  /// the other.
-  static int64_t batch_of(int64_t row_bytes) {
-    constexpr int64_t kPage = 4096;
-    const int64_t apart = std::min(kMostBatched, std::lcm(row_bytes, kPage) / row_bytes),
-                  few = std::min(kLeastBatched, kMostBatchBytes / row_bytes);
-    return std::clamp<int64_t>(std::max(kBatchBytes / row_bytes, few), 1, apart);
-  }
 
   /// Nothing has been added to one of the totals.
   void clear(A* total) const { std::fill_n(total, step_ - kLine, A(0)); }
