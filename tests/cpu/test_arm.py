@@ -25,6 +25,7 @@ PATHS = {
     *("pool/short_planes", "pool/planes", "pool/side_by_side", "pool/plain"),
     *("pool_grad/max_rows", "pool_grad/max_pairs", "pool_grad/max_side_by_side"),
     *("pool_grad/max_scatter", "pool_grad/average_gather"),
+    *("pad/turned", "winners/copied", "pool_grad/max_copied"),
     *("pool_grad/lp_planes", "pool_grad/lp_side_by_side", "pool_grad/lp_rows"),
     *("pool_grad/lp_gather", "unpool/side_by_side", "unpool/planes", "unpool/plain"),
     *("statistics/tiles", "statistics/columns", "statistics/rows", "statistics/plain"),

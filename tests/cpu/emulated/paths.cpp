@@ -69,18 +69,29 @@ void unpool(Dtype dtype, const Dims& sizes, bool is_last, bool is_within) {
             true);
 }
 
+/// Memory orders: rows, channels or columns whose elements are packed.
+enum class Order { rows, channels, columns };
+
+void put_in(Order order, TensorDesc& desc) {
+  if (order == Order::channels) put_channels_last(desc);
+  if (order != Order::columns) return;
+  const int rows = desc.rank() - 2, columns = desc.rank() - 1;
+  desc.strides[rows] = 1;
+  desc.strides[columns] = desc.sizes[rows];
+}
+
 void pool(PoolKind kind, Dtype dtype, const Dims& sizes, int64_t window, int64_t stride,
-          int64_t padding, bool is_last) {
+          int64_t padding, Order order) {
   const PoolDesc d = pool_desc(kind, window, stride, padding);
   Tensor x(dtype, sizes, 7);
-  if (is_last) put_channels_last(x.desc);
+  put_in(order, x.desc);
   Tensor y(dtype, output_sizes(d, x.desc));
-  if (is_last) put_channels_last(y.desc);
+  put_in(order, y.desc);
   Arrays arrays;
   arrays.inputs[0] = x.data();
   const char* const kinds[] = {"max", "average", "lp"};
   const std::string name = called(kinds[int(kind)], dtype, sizes) + " window " +
-                           std::to_string(window) + (is_last ? " channels last" : "");
+                           std::to_string(window) + " order " + std::to_string(int(order));
   const bool is_exact = kind == PoolKind::max;
   run_paths(name, cpu::backend().pool(), make_plan(d, x.desc, y.desc, nullptr), arrays, y, {}, {},
             is_exact);
@@ -122,6 +133,18 @@ void pad(Dtype dtype, const Dims& sizes, int64_t start, int64_t end, Border mode
   arrays.inputs[0] = x.data();
   run_paths(called("pad", dtype, sizes) + " mode " + std::to_string(int(mode)),
             cpu::backend().pad(), make_plan(d, x.desc, y.desc), arrays, y, {}, {}, true);
+}
+
+/// Columns to rows.
+void turn(Dtype dtype, const Dims& sizes) {
+  PadDesc d;
+  d.start_padding = d.end_padding = Dims::filled(sizes.rank, 0);
+  Tensor x(dtype, sizes, 3), y(dtype, sizes);
+  put_in(Order::columns, x.desc);
+  Arrays arrays;
+  arrays.inputs[0] = x.data();
+  run_paths(called("turn", dtype, sizes), cpu::backend().pad(), make_plan(d, x.desc, y.desc),
+            arrays, y, {}, {}, true);
 }
 
 /// An array whose dimensions of 1 are broadcast to other sizes.
@@ -272,14 +295,14 @@ void run_all() {
   const Dtype floats[] = {Dtype::float32, Dtype::float16, Dtype::bfloat16, Dtype::float64};
   for (Dtype dtype : floats) {
     for (PoolKind kind : {PoolKind::max, PoolKind::average, PoolKind::lp})
-      for (bool is_last : {false, true}) {
-        pool(kind, dtype, {2, 16, 12, 14}, 2, 2, 0, is_last);
-        pool(kind, dtype, {2, 3, 21, 37}, 3, 2, 1, is_last);
-        pool(kind, dtype, {2, 18, 9, 13}, 3, 2, 1, is_last);
-        pool(kind, dtype, {1, 20, 16, 64}, 3, 1, 1, is_last);
-        pool(kind, dtype, {2, 33, 7, 7}, 7, 1, 0, is_last);
-        pool(kind, dtype, {1, 8, 19, 40}, 5, 3, 2, is_last);
-        pool(kind, dtype, {2, 18, 15, 41}, 5, 4, 2, is_last);
+      for (Order order : {Order::rows, Order::channels, Order::columns}) {
+        pool(kind, dtype, {2, 16, 12, 14}, 2, 2, 0, order);
+        pool(kind, dtype, {2, 3, 21, 37}, 3, 2, 1, order);
+        pool(kind, dtype, {2, 18, 9, 13}, 3, 2, 1, order);
+        pool(kind, dtype, {1, 20, 16, 64}, 3, 1, 1, order);
+        pool(kind, dtype, {2, 33, 7, 7}, 7, 1, 0, order);
+        pool(kind, dtype, {1, 8, 19, 40}, 5, 3, 2, order);
+        pool(kind, dtype, {2, 18, 15, 41}, 5, 4, 2, order);
       }
     using enum ActivationKind;
     for (ActivationKind kind : {identity, relu, swish, gelu, tanh})
@@ -296,12 +319,14 @@ void run_all() {
     run_norms(dtype);
   }
   for (Dtype dtype : {Dtype::int8, Dtype::uint8, Dtype::int32, Dtype::uint64}) {
-    pool(PoolKind::max, dtype, {2, 16, 12, 34}, 3, 2, 1, false);
-    pool(PoolKind::max, dtype, {2, 16, 12, 34}, 2, 2, 0, true);
+    pool(PoolKind::max, dtype, {2, 16, 12, 34}, 3, 2, 1, Order::rows);
+    pool(PoolKind::max, dtype, {2, 16, 12, 34}, 2, 2, 0, Order::channels);
   }
   for (Dtype dtype : {Dtype::uint8, Dtype::float16, Dtype::int32, Dtype::float64})
     for (bool is_last : {false, true})
       for (bool is_within : {false, true}) unpool(dtype, {2, 19, 5, 7}, is_last, is_within);
+  for (Dtype dtype : {Dtype::float32, Dtype::float16, Dtype::uint8, Dtype::float64})
+    for (const Dims& sizes : {Dims{2, 17, 35}, Dims{16, 16}, Dims{3, 40, 4}}) turn(dtype, sizes);
   for (Dtype dtype : {Dtype::float32, Dtype::float16, Dtype::uint8, Dtype::float64})
     for (Border mode : {Border::constant, Border::edge, Border::reflection, Border::symmetric})
       for (const Dims& sizes : {Dims{100}, Dims{5, 7}, Dims{3, 20, 300}, Dims{2, 40, 3}})
