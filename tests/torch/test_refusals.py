@@ -255,6 +255,32 @@ def test_negated_views_that_lie_as_others(name: str) -> None:
                 assert ts.equal(got, want)
 
 
+@pytest.mark.parametrize("name", [*ts.forward(), *ts.backward()])
+def test_zeros_without_memory(name: str) -> None:
+    """`cudml` refuses them, and the operators take them."""
+    case = {**ts.forward(), **ts.backward()}[name]
+    given = case.tensors()
+    for key in given:
+        if given[key].is_floating_point():
+            zeros = torch.zeros_like(given[key])
+            want = ts.listed(case.on(*{**given, key: zeros}.values()))
+            without = torch._efficientzerotensor(zeros.shape, dtype=zeros.dtype)
+            for kind in (without, without.detach().requires_grad_()):
+                found = ts.listed(case.on(*{**given, key: kind}.values()))
+                torch.testing.assert_close(found, want, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ts.forward())
+def test_gradients_without_memory(name: str) -> None:
+    """As `torch.sgn` gives them."""
+    case = ts.forward()[name]
+    first, *rest = case.tensors().values()
+    first.requires_grad_()
+    y = ts.listed(case.on(first, *rest))[0]
+    y.sgn().sum().backward()
+    assert torch.equal(first.grad, torch.zeros_like(first))
+
+
 def test_nothing_in_the_place_of_a_tensor() -> None:
     for call in (ct.max_pooling, ct.average_pooling, ct.lp_pooling):
         with refused(TypeError, "x is a NoneType; it must be a torch.Tensor"):

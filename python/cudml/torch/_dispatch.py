@@ -81,7 +81,7 @@ def is_plain(*tensors: Any) -> bool:
             if t is None:
                 continue
             return False
-        if not (t.is_cpu or t.is_cuda) or t.is_neg() or is_batched(t):
+        if not (t.is_cpu or t.is_cuda) or t.is_neg() or t._is_zerotensor() or is_batched(t):
             return False
     return not _has_level()
 
