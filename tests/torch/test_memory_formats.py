@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -109,3 +110,32 @@ def test_strides_of_parameters_of_1_are_kept() -> None:
         y = cudml.torch.mean_variance_normalization(x, scale, bias, **options)
         found += torch.autograd.grad(y.sum(), (scale, bias))
         assert [t.stride() for t in found] == [strides] * 4
+
+
+@pytest.mark.decision("D-GRAD-38")
+@pytest.mark.parametrize("layout", ["row-major", "channels_last", "others"])
+@pytest.mark.parametrize("axes", [(1,), (0, 2), (1, 2), (1, 3)])
+def test_pooled_axes_leave_the_memory_format(axes: Any, layout: str) -> None:
+    """With a gradient, in a compiled program and for a vmap, too, where axes are moved about."""
+    x = torch.rand(3, 4, 5, 6)
+    if layout == "channels_last":
+        x = x.contiguous(memory_format=torch.channels_last)
+    elif layout == "others":
+        x = x.permute(2, 0, 3, 1)
+    torch._dynamo.reset()
+    function = functools.partial(results_of_axes, axes=axes)
+    results = function(x)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for found in (function(x.clone().requires_grad_()), compiled(x)):
+        assert [t.stride() for t in found] == [t.stride() for t in results]
+    of_parts = torch.vmap(function)(torch.stack([x, x]))
+    for together, alone in zip(of_parts, results, strict=True):
+        torch.testing.assert_close(together[1], alone)
+
+
+def results_of_axes(x: Any, axes: tuple[int, ...]) -> list[Any]:
+    ct, options = cudml.torch, {"axes": axes}
+    y, indices = ct.max_pooling(x, 2, return_indices=True, **options)
+    dx = ct.average_pooling_grad(y, x.shape, 2, **options)
+    results = [y, indices, ct.average_pooling(x, 2, **options), ct.lp_pooling(x, 2, **options), dx]
+    return [*results, ct.max_pooling_grad(x, y.detach(), 2, **options)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, SupportsIndex, overload
 
 import torch
@@ -9,9 +10,9 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
-from cudml.torch._arguments import flag, pooled, shape, whole, windows_of
-from cudml.torch._dispatch import call, check_tensors, is_own
-from cudml.torch._results import keeps_order, keeps_strides
+from cudml.torch._arguments import Windows, flag, pooled, shape, whole, windows_of
+from cudml.torch._dispatch import call, check_tensors, is_own, is_within_transformation
+from cudml.torch._results import in_format_of, in_strides_of, keeps_order, keeps_strides
 
 _INDEX_TYPES = ("uint32", "uint64", "int64")
 
@@ -92,11 +93,17 @@ def max_pooling(
     windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
     arguments = (windows.fold(x), *windows.fields, sizes)
     if not flag(op, "return_indices", return_indices):
-        return windows.unfold(call(op, *arguments), x.shape)
+        return _unfolded(windows, call(op, *arguments), x)
     kind = _index_type(op, index_dtype, x)
     y, indices = call("max_pooling_with_indices", *arguments)
-    indices = windows.unfold(windows.positions(indices, x.shape), x.shape)
-    return windows.unfold(y, x.shape), indices.to(kind)
+    indices = _unfolded(windows, windows.positions(indices, x.shape), x)
+    return _unfolded(windows, y, x), indices.to(kind)
+
+
+def _unfolded(windows: Windows, y: Tensor, x: Tensor, sizes: Sequence[Any] | None = None) -> Tensor:
+    """A result with the batch sizes of x, or of `sizes`, and the memory format of x."""
+    y = windows.unfold(y, x.shape if sizes is None else sizes)
+    return y if windows.is_canonical else in_format_of(y, x)
 
 
 def _index_type(op: str, dtype: Any, x: Tensor) -> torch.dtype:
@@ -146,7 +153,9 @@ def max_pooling_grad(
     windows = windows_of(op, x.dim(), axes, *geometry)
     same_rank(op, "grad", grad, x.dim())
     tensors = (windows.fold(x), windows.fold(grad))
-    return windows.unfold(call(op, *tensors, *windows.fields), x.shape)
+    dx = windows.unfold(call(op, *tensors, *windows.fields), x.shape)
+    # In a vmap a tensor of x's own may have no room for it.
+    return dx if windows.is_canonical or is_within_transformation() else in_strides_of(dx, x)
 
 
 def same_rank(op: str, name: str, t: Tensor, rank: int) -> None:
@@ -197,7 +206,7 @@ def average_pooling(
     check_tensors(op, x=x)
     windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
     own = (flag(op, "IncludePadding", include_padding), sizes)
-    return windows.unfold(call(op, windows.fold(x), *windows.fields, *own), x.shape)
+    return _unfolded(windows, call(op, windows.fold(x), *windows.fields, *own), x)
 
 
 def average_pooling_grad(
@@ -243,7 +252,7 @@ def average_pooling_grad(
     is_counted = flag(op, "IncludePadding", include_padding)
     sizes = windows.folded_sizes(input_sizes)
     dx = call(op, windows.fold(grad), sizes, *windows.fields, is_counted)
-    return windows.unfold(dx, input_sizes)
+    return _unfolded(windows, dx, grad, input_sizes)
 
 
 def lp_pooling(
@@ -288,7 +297,7 @@ def lp_pooling(
     check_tensors(op, x=x)
     windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
     own = (whole(op, "P", p, 1), sizes)
-    return windows.unfold(call(op, windows.fold(x), *windows.fields, *own), x.shape)
+    return _unfolded(windows, call(op, windows.fold(x), *windows.fields, *own), x)
 
 
 def lp_pooling_grad(

@@ -100,6 +100,31 @@ def empty(like: Tensor, sizes: Ints, dtype: torch.dtype | None = None) -> Tensor
     )
 
 
+def _is_last(x: Tensor) -> bool:
+    """The question of `format_of` by strides, which tensors in a vmap have and formats not."""
+    if x.dim() not in _CHANNELS_LAST or x.is_contiguous():
+        return False
+    step: Any = 1
+    for d in (1, *reversed(range(2, x.dim())), 0):
+        if x.shape[d] != 1:
+            if x.stride(d) != step:
+                return False
+            step = step * x.shape[d]
+    return True
+
+
+def in_format_of(y: Tensor, like: Tensor) -> Tensor:
+    """A result in the memory format that `empty` would give it."""
+    return y.movedim(1, -1).contiguous().movedim(-1, 1) if _is_last(like) else y.contiguous()
+
+
+def in_strides_of(y: Tensor, like: Tensor) -> Tensor:
+    """A result of the same shape with the strides of `torch.empty_like`."""
+    if like.is_contiguous() or _is_last(like):
+        return in_format_of(y, like)
+    return torch.empty_like(like).copy_(y)
+
+
 def _pooled(x: Tensor, *arguments: Any) -> Tensor:
     return empty(x, (*x.shape[:2], *arguments[-1]))
 
