@@ -198,3 +198,23 @@ def test_a_second_order_of_compiled_gradients() -> None:
     once = torch.func.grad(lambda v: ct.average_pooling(v, 2).square().sum())
     want = torch.func.grad(lambda v: once(v).square().sum())(x.detach())
     assert torch.allclose(x.grad, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name, given", [
+    ("axis", (1, -1, 2)), ("axes", ((1, 2), (2, 3), (0, 3))), ("norm", (2.0, 3.0, 4.0)),
+])  # fmt: skip
+def test_arguments_that_vary(name: str, given: Any) -> None:
+    """From the second call on they are symbols, which PyTorch's own operators take as well."""
+    x = torch.rand(2, 3, 4, 5)
+
+    def call(x: Any, n: Any) -> Any:
+        if name == "norm":
+            return ct.functional.lp_pool2d(x, n, 2)
+        _, mean, _ = ct.normalization_statistics(x, axes=n)
+        y = ct.mean_variance_normalization(x, axes=n)
+        return ct.lp_pooling(x, 2, axes=n if name == "axes" else (1, 2)), y, mean
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    for n in given:
+        pairs = zip(ts.listed(compiled(x, n)), ts.listed(call(x, n)), strict=True)
+        assert all(ts.equal(*pair) for pair in pairs)

@@ -39,8 +39,8 @@ def whole(op: str, field: str, value: Any, least: int, most: int = _LARGEST) -> 
 
 def is_list(value: Any) -> bool:
     """Whether an argument has an entry for each dimension."""
-    is_text = isinstance(value, (str, bytes))
-    return not is_text and hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0
+    is_single = isinstance(value, (int, str, bytes))
+    return not is_single and hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0
 
 
 def wholes(
@@ -78,9 +78,10 @@ def real(op: str, field: str, value: Any) -> float:
 
 
 def axes_of(op: str, axes: Any, rank: int) -> list[int]:
-    """Axes counted from 0, in the order given."""
+    """Axes counted from 0, in the order given; no program holds symbolic ones."""
     listed = list(axes) if is_list(axes) else [axes]
-    found = [whole(op, f"Axes[{i}]", a, -rank, rank - 1) % rank for i, a in enumerate(listed)]
+    given = [whole(op, f"Axes[{i}]", a, -rank, rank - 1) for i, a in enumerate(listed)]
+    found = [operator.index(a) % rank for a in given]
     for i, axis in enumerate(found):
         if axis in found[:i]:
             raise ValueError(f"{op}: Axes names dimension {axis} twice; each may stand there once")

@@ -120,13 +120,13 @@ def _norm(
     function: str, count: int, input: Any, norm_type: Any, sizes: tuple[Any, ...], ceil_mode: Any
 ) -> Tensor:
     if isinstance(norm_type, float):
-        kind = f"{function}: norm_type is {norm_type!r}"
-        if math.isinf(norm_type):
-            text = f"{kind}; it must be finite: pool the maximum of input.abs() instead"
-            raise ValueError(text)
-        if not norm_type.is_integer():
-            text = f"{kind}; it must be a whole number between 1 and {LARGEST}"
-            raise ValueError(text)
+        # No text and no method of a float: of several norms a compiled program makes a symbol.
+        if abs(norm_type) == math.inf:
+            text = f"{function}: norm_type is {norm_type!r}; it must be finite: pool the maximum of"
+            raise ValueError(f"{text} input.abs() instead")
+        if norm_type % 1 != 0:
+            text = f"{function}: norm_type is {norm_type!r}; it must be a whole number"
+            raise ValueError(f"{text} between 1 and {LARGEST}")
         norm_type = int(norm_type)
     p = whole(function, "norm_type", norm_type, 1)
     return _sum_pool(function, count, input, sizes, ceil_mode, canonical.lp_pooling, p=p)
