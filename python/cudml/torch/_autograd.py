@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cudml.torch import _autograd_kernels
 from cudml.torch._activations import needs_value
 from cudml.torch._dispatch import call, is_traced
 from cudml.torch._places import are_within, at, taken
-from cudml.torch._schemas import library
 
 _NONE = (None,)
 
@@ -218,4 +218,4 @@ FORMULAS = _every_formula()
 def register() -> None:
     """Give the operators their formulas."""
     for name, (backward, save) in FORMULAS.items():
-        torch.library.register_autograd(f"cudml::{name}", backward, setup_context=save, lib=library)
+        _autograd_kernels.register(name, backward, save)

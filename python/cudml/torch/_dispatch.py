@@ -43,7 +43,7 @@ def registered(name: str) -> Callable[..., Any]:
     return operator
 
 
-def _has_level() -> bool:
+def has_level() -> bool:
     """Whether tensors may have tangents, as they may where PyTorch has no such number."""
     return _levels.get("_current_level", 0) >= 0
 
@@ -83,7 +83,7 @@ def is_plain(*tensors: Any) -> bool:
             return False
         if not (t.is_cpu or t.is_cuda) or t.is_neg() or t._is_zerotensor() or is_batched(t):
             return False
-    return not _has_level()
+    return not has_level()
 
 
 def is_recorded(*tensors: Any) -> bool:
@@ -139,7 +139,7 @@ def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
 
     The names in `optional` may be None.
     """
-    may_be_dual = not torch.compiler.is_compiling() and _has_level()
+    may_be_dual = not torch.compiler.is_compiling() and has_level()
     if not may_be_dual and all(
         t.is_cpu and not t.is_nested if type(t) in _EXACT else t is None and name in optional
         for name, t in tensors.items()
