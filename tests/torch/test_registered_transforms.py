@@ -14,6 +14,8 @@ from torch.autograd import forward_ad  # noqa: E402
 
 import cudml.torch as ct  # noqa: E402
 import torch_support as ts  # noqa: E402
+from cudml.torch import _dispatch, _transforms  # noqa: E402
+from cudml.torch._autograd import FORMULAS  # noqa: E402
 from harness import refused  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch itself
@@ -112,6 +114,46 @@ def test_tangents_in_compiled_programs_are_refused(name: str) -> None:
 
             with pytest.raises(Exception, match=NO_TANGENTS):
                 compiled(tangent)(t)
+
+
+@pytest.mark.decision("D-GRAD-35")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_tangents_of_compiled_gradients_are_refused(name: str) -> None:
+    """Which the function within sees no more."""
+    gradient = torch.func.grad(curved(OPERATORS[name]))
+    tangent = lambda x: torch.func.jvp(gradient, (x,), (x,))[1]  # noqa: E731
+    for call in (tangent, compiled(tangent)):
+        with pytest.raises(Exception, match=NO_TANGENTS):
+            call(sample())
+
+
+@pytest.mark.parametrize("name", ts.forward())
+def test_programs_without_changes_in_place(name: str) -> None:
+    """What torch.func.functionalize makes."""
+    case = ts.forward()[name]
+    x, *others = case.tensors().values()
+
+    def results(x: Any) -> list[Any]:
+        return ts.listed(case.on(x.clone().mul_(2), *others))
+
+    pairs = [(torch.func.functionalize(results)(x), results(x))]
+    gradient = torch.func.grad(lambda x: results(x)[0].square().sum())
+    pairs.append(([torch.func.functionalize(gradient)(x)], [gradient(x)]))
+    assert all(ts.equal(*pair) for both in pairs for pair in zip(*both, strict=True))
+
+
+@pytest.mark.parametrize("name", ts.forward())
+def test_functions_of_older_releases(name: str, monkeypatch: Any) -> None:
+    """Where PyTorch takes no kernel and no rule, they give the same gradients and batches."""
+    case = ts.forward()[name]
+    x, *others = case.tensors().values()
+    gradient = torch.func.grad(lambda x: ts.listed(case.on(x, *others))[0].square().sum())
+    of_parts, parts = torch.vmap(gradient), torch.stack([x, 2 * x])
+    want = gradient(x), of_parts(parts)
+    for operator in FORMULAS:
+        function = _transforms._function(operator).apply
+        monkeypatch.setitem(_dispatch.transformed, operator, function)
+    assert ts.equal(gradient(x), want[0]) and ts.equal(of_parts(parts), want[1])
 
 
 @pytest.mark.decision("D-GRAD-35")

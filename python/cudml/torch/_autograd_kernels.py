@@ -1,15 +1,14 @@
 """What PyTorch's dispatcher calls where an operator may have to be recorded.
 
 `torch.library.register_autograd` makes such a kernel of the same formula, but one that refuses what
-torch.func.grad and its kin record, and that drops tangents. In compiled programs their calls come
-here; without compilation `_transforms` takes them.
+torch.func.grad and its kin record, and that drops tangents.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -21,7 +20,7 @@ from cudml.torch._dispatch import any_requires_grad, has_level, registered
 from cudml.torch._schemas import TENSORS, library
 
 _core: Any = torch._C
-_KEYS = "with_keyset"
+IS_OWN = "with_keyset" in inspect.signature(library.impl).parameters
 
 
 def _has_tangent(tensors: Sequence[Tensor | None]) -> bool:
@@ -37,11 +36,16 @@ def _below(name: str, keys: Any, arguments: Sequence[Any]) -> Any:
         return operator.redispatch(keys & _core._after_autograd_keyset, *arguments)
 
 
+@contextlib.contextmanager
+def _around() -> Iterator[None]:
+    """Recording and tangents, which a function turns off, for the transformations around it."""
+    with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+        yield
+
+
 def _function(name: str, backward: Callable[..., Any], save: Callable[..., None]) -> Any:
     def forward(ctx: Any, keys: Any, *arguments: Any) -> Any:
-        # A function turns recording off, also of the transformations around this one.
-        is_within = _core._are_functorch_transforms_active()
-        with torch.enable_grad() if is_within else contextlib.nullcontext():
+        with _around() if _core._are_functorch_transforms_active() else contextlib.nullcontext():
             result = _below(name, keys, arguments)
         save(ctx, arguments, result)
         return result
@@ -79,7 +83,7 @@ def _kernel(name: str, function: Any) -> Callable[..., Any]:
 
 def register(name: str, backward: Callable[..., Any], save: Callable[..., None]) -> None:
     """Give an operator its formula."""
-    if _KEYS in inspect.signature(library.impl).parameters:
+    if IS_OWN:
         kernel = _kernel(name, _function(name, backward, save))
         library.impl(name, kernel, "Autograd", with_keyset=True)
     else:

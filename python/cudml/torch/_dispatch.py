@@ -28,7 +28,8 @@ _levels = vars(forward_ad)
 _operators: dict[str, Any] = {}
 # Calls of which autograd keeps a gradient: of the tensors, and all that is behind them.
 recorded: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {}
-transformed: dict[str, Callable[..., Any]] = {}  # calls inside of a transformation of torch.func
+# Calls inside of a transformation of torch.func, where they do not take the operator.
+transformed: dict[str, Callable[..., Any]] = {}
 
 
 def load() -> None:
@@ -120,7 +121,8 @@ def call(name: str, *arguments: Any) -> Any:
             return recorded[name](tensors, rest)
         return KERNELS[name](*detached(tensors), *rest)
     if not torch.compiler.is_compiling():
-        if _is_transformed() and not _excluded(_FRONT):  # it is, within an operator's own rule
+        # Excluded it is within an operator's own rule.
+        if transformed and _is_transformed() and not _excluded(_FRONT):
             return transformed[name](*arguments)
         if _trace() is not None and "SymInt" in SCHEMAS[name]:  # which its programs cannot hold
             raise RuntimeError(f"cudml::{name}: torch.jit.trace cannot hold it; use torch.export")

@@ -1,7 +1,7 @@
-"""The operators inside of torch.func's transformations, which take no formula of an operator.
+"""The operators inside of torch.func's transformations in older releases of PyTorch.
 
-torch.func.grad and its kin go through an `autograd.Function` with the same formula and the same
-rule for vmap instead.
+Where they take no kernel of autograd or no rule for vmap from Python, torch.func.grad and its kin
+go through an `autograd.Function` with the same formula and the same rule instead.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import torch
 
 from cudml.torch._autograd import FORMULAS
+from cudml.torch._autograd_kernels import IS_OWN
 from cudml.torch._dispatch import registered, transformed
 from cudml.torch._vmap import rule_of
 
@@ -37,6 +38,7 @@ def _function(name: str) -> Any:
 
 
 def register() -> None:
-    """Have calls inside of a transformation go through these functions."""
-    for name in FORMULAS:
-        transformed[name] = _function(name).apply
+    """Have calls inside of a transformation go through these functions, where it has to be."""
+    if not (IS_OWN and hasattr(torch.library, "register_vmap")):
+        for name in FORMULAS:
+            transformed[name] = _function(name).apply
