@@ -281,6 +281,21 @@ def test_gradients_without_memory(name: str) -> None:
     assert torch.equal(first.grad, torch.zeros_like(first))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta")
+@pytest.mark.parametrize("way", ["to_sparse", "to_sparse_csr", "to_mkldnn"])
+@pytest.mark.parametrize("name", [*ts.forward(), *ts.backward()])
+def test_what_is_not_strided(name: str, way: str) -> None:
+    """The layout is named, whatever PyTorch cannot tell of such a tensor."""
+    case = {**ts.forward(), **ts.backward()}[name]
+    given = case.tensors()
+    for key, t in given.items():
+        if t.is_floating_point():
+            for asks in (False, True):
+                other = getattr(t, way)().detach().requires_grad_(asks)
+                with refused(BufferError, "layout torch.", "pass its to_dense()"):
+                    case.on(*{**given, key: other}.values())
+
+
 def test_nothing_in_the_place_of_a_tensor() -> None:
     for call in (ct.max_pooling, ct.average_pooling, ct.lp_pooling):
         with refused(TypeError, "x is a NoneType; it must be a torch.Tensor"):

@@ -20,6 +20,7 @@ from cudml.torch._results import (
     RESULTS,
     Ints,
     Triple,
+    is_row_major,
     keep_order,
     keeps,
     masked,
@@ -187,9 +188,7 @@ def _mean_variance_normalization_grad(
 def _normalization_statistics(
     x: Tensor, axes: Sequence[int], use_mean: bool, dtype: torch.dtype
 ) -> Triple:
-    out = (
-        None if x.is_contiguous() else RESULTS["normalization_statistics"](x, axes, use_mean, dtype)
-    )
+    out = None if is_row_major(x) else RESULTS["normalization_statistics"](x, axes, use_mean, dtype)
     return cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype, out=out)
 
 

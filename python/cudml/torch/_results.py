@@ -30,12 +30,24 @@ def format_of(x: Tensor) -> torch.memory_format:
     return torch.contiguous_format
 
 
+def is_row_major(x: Tensor) -> bool:
+    """Whether it is, or is not strided, which `cudml` refuses."""
+    try:
+        return x.is_contiguous() or x.layout is not torch.strided
+    except RuntimeError:
+        return True
+
+
 def keeps_order(x: Tensor) -> bool:
     """Whether `cudml` gives its results the memory format by itself that they have here.
 
-    A spatial size of 1 does not tell it where a larger one of the result stands in memory.
+    A spatial size of 1 does not tell it where a larger one of the result stands in memory. What is
+    not strided, as sparse tensors, it refuses: there is no order to keep.
     """
-    if x.is_contiguous():
+    try:
+        if x.is_contiguous() or x.layout is not torch.strided:
+            return True
+    except RuntimeError:  # of some sparse tensors
         return True
     key = x.shape, x.stride()
     found = _kept.get(key)
@@ -51,9 +63,12 @@ def keeps_strides(x: Tensor) -> bool:
     A tensor that is row-major may have any stride where a size is 1: that of one channel that is
     last, say, which the next operator goes by.
     """
-    if not x.is_contiguous():
-        return keeps_order(x)
-    if 1 not in x.shape:
+    try:
+        if not x.is_contiguous():
+            return keeps_order(x)
+    except RuntimeError:
+        return True
+    if 1 not in x.shape or x.layout is not torch.strided:
         return True
     key = x.shape, x.stride()
     found = _kept.get(key)
@@ -75,7 +90,7 @@ def _keep(key: Any, answer: bool) -> bool:
 def keep_order(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> bool:
     """Whether `cudml` gives the gradients of these by itself the memory format of `masked`."""
     for t in (scale, bias):
-        if t is not None and not (t.is_contiguous() and keeps_strides(t)):
+        if t is not None and not (is_row_major(t) and keeps_strides(t)):
             return False
     return keeps_strides(x)
 

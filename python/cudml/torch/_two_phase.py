@@ -15,7 +15,14 @@ from cudml.torch._arguments import axes_of, flag, real
 from cudml.torch._dispatch import call, check_tensors, is_own
 from cudml.torch._kernels import OUTPUTS
 from cudml.torch._normalization import Gradients, allocated, chosen, present
-from cudml.torch._results import Triple, count_of, keep_order, keeps_strides, new_like
+from cudml.torch._results import (
+    Triple,
+    count_of,
+    is_row_major,
+    keep_order,
+    keeps_strides,
+    new_like,
+)
 
 _STATISTICS = ("Count", "Mean", "M2")
 _GIVEN = ("mean", "variance", "scale", "bias")
@@ -43,7 +50,7 @@ def normalization_statistics(
     (4.0, 2.5, 5.0)
     """
     op = "normalization_statistics"
-    if is_own(x) and x.is_contiguous():
+    if is_own(x) and is_row_major(x):
         try:
             return cudml.normalization_statistics(x, axes=axes, use_mean=use_mean, dtype=dtype)
         except BufferError:  # the operator can, or says which device
@@ -162,7 +169,7 @@ def normalize_grad_sums(
     >>> [t.tolist() for t in sums]
     [[10.0], [5.0]]
     """
-    if is_own(x, grad, mean, variance, scale, bias) and x.is_contiguous():
+    if is_own(x, grad, mean, variance, scale, bias) and is_row_major(x):
         try:
             return cudml.normalize_grad_sums(
                 x,
