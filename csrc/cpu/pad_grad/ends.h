@@ -12,8 +12,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// A line: the folded axis, at each of whose positions `run` elements stand packed. Positions follow
-/// each other in memory, or lie apart.
+/// A line: the folded axis, at each of whose positions `run` elements stand packed. Positions
+/// follow each other in memory, or lie apart.
 struct GradLine {
   static constexpr int64_t kLeastRun = 16;  // elements that are worth a position of their own
 
