@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from cudml.torch import convert  # noqa: E402
-from cudml.torch.nn._shared import SharedActivation  # noqa: E402
+from cudml.torch.nn._shared import SharedActivation, may_share  # noqa: E402
 from tests.torch.converting import assert_converted, inputs  # noqa: E402
 
 nn = torch.nn
@@ -107,12 +107,15 @@ class Decorated(Block):
 @pytest.mark.parametrize("kind", [Nested, Statements, Returned, Renamed, Branches, Inherited,
                                   Helper, Decorated])  # fmt: skip
 def test_every_path_gives_it_to_the_activation(kind: Any) -> None:
-    assert_converted(kind(), fused=1)
+    """Of several calls of an activation where programs of this release keep marks."""
+    assert_converted(kind(), fused=int(kind is not Branches or may_share()))
 
 
 @pytest.mark.parametrize("kind", [Nested, Statements, Renamed, Branches])
 def test_an_activation_is_alone_where_one_expression_reads_it(kind: Any) -> None:
     """Programs without marks rely on that; that a constructor writes it is no use of it."""
+    if kind is Branches and not may_share():
+        pytest.skip("this release's programs lose marks, without which it is not fused")
     (shared,) = (m for m in convert(kind()).model.modules() if isinstance(m, SharedActivation))
     assert shared.is_alone == (kind is not Branches)
 
@@ -270,7 +273,7 @@ class ReachingForTheActivation(nn.Module):
 def test_code_of_other_modules() -> None:
     assert_converted(Reaching(), fused=0)
     assert "Reaching.forward reaches for norm" in convert(Reaching()).rows[0].note
-    assert_converted(ReachingForTheActivation(), fused=1)
+    assert_converted(ReachingForTheActivation(), fused=int(may_share()))
 
 
 class Stepping(nn.Module):

@@ -162,7 +162,7 @@ def test_pads_that_crop_and_fold() -> None:
     assert torch.equal(got, torch.from_numpy(want))
     assert torch.equal(ours.pad(x, (-2, -1, -1, 0)), x[1:, 2:3])
     assert torch.equal(ours.pad(x, ()), x)
-    assert ours.pad(x, (-1, -3, 1, 0)).shape == F.pad(x, (-1, -3, 1, 0)).shape == (4, 0)
+    assert ours.pad(x, (-1, -3, 1, 0)).shape == (4, 0)  # which older releases of torch refuse
 
 
 def test_values_of_pads() -> None:
