@@ -148,8 +148,8 @@ namespace {
 
 /// PyTorch's own element types, which NumPy's dtype() does not take.
 bool is_of_torch(py::handle object, Dtype dtype) {
-  static PyObject* const name = PyUnicode_InternFromString("torch");
-  const auto torch = py::reinterpret_steal<py::object>(PyImport_GetModule(name));
+  const py::handle name = made_once([] { return interned("torch"); });
+  const auto torch = py::reinterpret_steal<py::object>(PyImport_GetModule(name.ptr()));
   if (!torch && PyErr_Occurred()) throw py::error_already_set();
   return torch && attribute(torch, name_of(dtype)).is(object);
 }

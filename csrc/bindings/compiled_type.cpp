@@ -5,6 +5,7 @@
 
 #include "bindings/boxed.h"
 #include "bindings/compiled.h"
+#include "bindings/objects.h"
 #include "bindings/raise.h"
 #include "bindings/text.h"
 
@@ -91,11 +92,11 @@ CompiledOperator& of(PyObject* self) { return *value_of<CompiledOperator>(self);
 
 /// The place in `arguments` of what a keyword names.
 py::handle& keyword(CallArguments& arguments, const char* op, PyObject* name) {
-  static PyObject *const out = PyUnicode_InternFromString("out"),
-                         *const workspace = PyUnicode_InternFromString("workspace"),
-                         *const stream = PyUnicode_InternFromString("stream");
-  const auto is = [&](PyObject* known) {
-    return name == known || PyUnicode_Compare(name, known) == 0;
+  const py::handle out = made_once([] { return interned("out"); }),
+                   workspace = made_once([] { return interned("workspace"); }),
+                   stream = made_once([] { return interned("stream"); });
+  const auto is = [&](py::handle known) {
+    return name == known.ptr() || PyUnicode_Compare(name, known.ptr()) == 0;
   };
   if (is(out)) return arguments.out;
   if (is(workspace)) return arguments.workspace;

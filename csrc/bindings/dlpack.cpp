@@ -8,6 +8,7 @@
 
 #include "bindings/imported.h"
 #include "bindings/libraries.h"
+#include "bindings/objects.h"
 #include "bindings/reordered.h"
 #include "cuda/device.h"
 
@@ -115,29 +116,29 @@ Array import_tensor(const Argument& at, const dlpack::Tensor& tensor, Place repo
 
 /// Torch negates such an array's elements as it reads them, which no protocol says.
 bool is_negated(py::handle object) {
-  static PyObject* const name = PyUnicode_InternFromString("is_neg");
+  const py::handle name = made_once([] { return interned("is_neg"); });
   const auto found =
-      py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object.ptr(), name));
+      py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object.ptr(), name.ptr()));
   if (!found) forget_exception();
   return found.ptr() == Py_True;
 }
 
 /// Whether tensors may have tangents of forward-mode differentiation now, which no protocol says.
 bool is_in_forward_mode() {
-  static PyObject* const module_name = PyUnicode_InternFromString("torch.autograd.forward_ad");
-  static PyObject* const level_name = PyUnicode_InternFromString("_current_level");
+  const py::handle module_name = made_once([] { return interned("torch.autograd.forward_ad"); });
+  const py::handle level_name = made_once([] { return interned("_current_level"); });
   static PyObject* module = nullptr;  // kept for the life of the process
-  if (!module) module = PyImport_GetModule(module_name);
+  if (!module) module = PyImport_GetModule(module_name.ptr());
   if (!module) return PyErr_Clear(), false;
-  PyObject* const level = PyDict_GetItemWithError(PyModule_GetDict(module), level_name);
+  PyObject* const level = PyDict_GetItemWithError(PyModule_GetDict(module), level_name.ptr());
   return level && PyLong_Check(level) && PyLong_AsLong(level) >= 0;
 }
 
 /// Whether torch might record what is done with an array: it refuses a capsule then, its table does
 /// not ask.
 bool is_tracked(py::handle object) {
-  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
-  const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttr(object.ptr(), name));
+  const py::handle name = made_once([] { return interned("requires_grad"); });
+  const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttr(object.ptr(), name.ptr()));
   if (!found) forget_exception();
   return found.ptr() == Py_True || is_in_forward_mode();
 }
@@ -302,8 +303,9 @@ bool is_as_borrowed(const Array& array) {
 }
 
 py::object storage_of(py::handle array) {
-  static PyObject* const name = PyUnicode_InternFromString("untyped_storage");
-  auto storage = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(array.ptr(), name));
+  const py::handle name = made_once([] { return interned("untyped_storage"); });
+  auto storage =
+      py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(array.ptr(), name.ptr()));
   if (!storage) forget_exception();
   return storage;
 }

@@ -91,12 +91,13 @@ py::object export_capsule(const Call& call, Place place, py::handle array) {
 }
 
 py::object allocate_like(const Call& call, py::handle like, const TensorDesc& desc) {
-  static PyObject* const method = PyUnicode_InternFromString("new_empty_strided");
+  const py::handle method = made_once([] { return interned("new_empty_strided"); });
   const py::tuple sizes = tuple_of(desc.sizes), strides = tuple_of(desc.strides);
   // Torch's, without Python code between: what its table allocates on a device it tells no stream.
   if (call.place.is_cuda() && has_type_by_table(like, desc.dtype)) {
     PyObject* const words[] = {like.ptr(), sizes.ptr(), strides.ptr()};
-    auto made = py::reinterpret_steal<py::object>(PyObject_VectorcallMethod(method, words, 3, {}));
+    auto made =
+        py::reinterpret_steal<py::object>(PyObject_VectorcallMethod(method.ptr(), words, 3, {}));
     if (made) return made;
     forget_exception();  // the other way says it again
   }

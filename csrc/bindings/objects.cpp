@@ -7,6 +7,12 @@
 
 namespace cudml::bindings {
 
+py::object interned(const char* text) {
+  auto made = py::reinterpret_steal<py::object>(PyUnicode_InternFromString(text));
+  if (!made) throw py::error_already_set();
+  return made;
+}
+
 py::object from_numpy(const char* name) { return py::module_::import("numpy").attr(name); }
 
 bool is_bool(py::handle object) {

@@ -18,6 +18,9 @@ py::handle made_once(const Make& make) {
   return kept;
 }
 
+/// A str for the name of an attribute or keyword; throws where there is no memory for it.
+py::object interned(const char* text);
+
 /// Something of NumPy's.
 py::object from_numpy(const char* name);
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from array_support import child_says
+from array_support import child, child_says
 from folders import ROOT
 
 # Fails the `countdown`-th allocation of C++ from now on, and all after it until it is negative.
@@ -72,6 +72,61 @@ def test_every_allocation_of_a_call_fails_in_turn(tmp_path: Path) -> None:
     compiler = os.environ.get("CXX", "c++").split()
     subprocess.run([*compiler, "-shared", "-fPIC", "-o", hook, source], check=True)
     assert child_says(SCRIPT, str(hook), LD_PRELOAD=str(hook)) == "ok"
+
+
+FIRST = """
+import os, sys
+import _testcapi
+import numpy as np
+import cudml
+from cudml import _operators
+from cudml.directml import BufferTensorDesc, Padding1OperatorDesc
+
+class Lender:
+    def __dlpack_device__(self):
+        return 1, 0
+    def __dlpack__(self, **how):
+        return x.__dlpack__(**how)
+
+ints = lambda n: BufferTensorDesc('INT32', [n])
+pad = cudml.Operator(Padding1OperatorDesc(
+    InputTensor=ints(2), OutputTensor=ints(4), PaddingMode='EDGE', PaddingValueDataType='INT32',
+    PaddingValue=0, StartPadding=[2], EndPadding=[0])).compile('cpu')
+x, y, lender = np.array([1, 2], 'i4'), np.empty(4, 'i4'), Lender()
+np.iscomplexobj(x), _operators.padding(x, 2, 0, mode='edge', out=y)  # what is imported late is
+import cudml._libraries
+call = {
+    'keywords': lambda: pad(x, out=y),
+    'capsules': lambda: _operators.padding(lender, 2, 0, mode='edge', out=y),
+    'dtypes': lambda: _operators.max_pooling(x, 1, axes=0, index_dtype=lender),
+}[sys.argv[1]]
+
+for n in range(200):
+    pid = os.fork()
+    if pid:
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status == 0, (n, status)
+        continue
+    try:
+        _testcapi.set_nomemory(n, n + 4)
+        try:
+            call()
+        finally:
+            _testcapi.remove_mem_hooks()
+    except BaseException:
+        pass  # of other libraries, too, which have words of their own
+    os._exit(0)
+print('ok')
+"""
+
+
+@pytest.mark.bug("RUN-08")
+@pytest.mark.parametrize("case", ["keywords", "capsules", "dtypes"])
+def test_allocations_of_a_processs_first_call_fail_in_turn(case: str) -> None:
+    """Names of attributes and keywords are made then."""
+    pytest.importorskip("_testcapi")
+    done = child(FIRST, case)
+    assert done.returncode == 0 and done.stdout == "ok\n", done.stdout + done.stderr
 
 
 @pytest.mark.long
