@@ -66,7 +66,7 @@ cudml_execution read(const cudml_execution* execution) {
 
 const char* kept(std::string text) {
   struct Answer;
-  return (thread_text<Answer>() = std::move(text)).c_str();
+  return (ThreadText<Answer>::here() = std::move(text)).c_str();
 }
 
 cudml_status describe_slot(const cudml_compiled* compiled, bool is_output, uint32_t index,

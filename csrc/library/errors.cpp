@@ -16,7 +16,7 @@ struct Latest {
   const char* constant = "";
   int cuda_error = 0;
 
-  const char* message() const { return constant ? constant : thread_text<Latest>().c_str(); }
+  const char* message() const { return constant ? constant : ThreadText<Latest>::here().c_str(); }
 };
 
 thread_local constinit Latest latest;
@@ -25,7 +25,7 @@ cudml_status failed(cudml_status status, const char* message, int cuda_error = 0
   latest.cuda_error = cuda_error;
   latest.constant = nullptr;
   try {
-    thread_text<Latest>() = message;
+    ThreadText<Latest>::here() = message;
   } catch (...) {
     latest.constant = "a failure whose message there was no memory for";
   }

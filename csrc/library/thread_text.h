@@ -1,24 +1,33 @@
 // Texts that callers get a pointer to.
 #pragma once
 
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
+#include "core/thread_end.h"
+
 namespace cudml::library {
 
-/// This thread's text of a kind, which ends with the thread. Destructors of global objects come
-/// after that of the first thread: they get another one, which stays.
+/// A text of a kind for each thread, which ends with the thread; that of the first one stays for
+/// the destructors of global objects.
 template <class Kind>
-std::string& thread_text() {
-  static constinit thread_local std::string* text = nullptr;
-  struct End {
-    ~End() { delete std::exchange(text, nullptr); }
-  };
-  if (!text) {
-    text = new std::string;
-    static thread_local const End end;
+class ThreadText {
+ public:
+  /// This thread's, or std::bad_alloc.
+  static std::string& here() {
+    if (!text_) {
+      auto made = std::make_unique<std::string>();
+      if (!at_end_.remember(made.get())) throw std::bad_alloc();
+      text_ = made.release();
+    }
+    return *text_;
   }
-  return *text;
-}
+
+ private:
+  static constinit inline thread_local std::string* text_ = nullptr;
+  static inline const ThreadEnd at_end_{[](void*) { delete std::exchange(text_, nullptr); }};
+};
 
 }  // namespace cudml::library

@@ -35,6 +35,47 @@ def test_messages_of_a_process_that_ends(tmp_path: Path) -> None:
     assert run([str(program)]).stdout == "told\n"
 
 
+def test_threads_without_memory_for_a_message(tmp_path: Path) -> None:
+    """Every allocation after the first n fails: there is a status and a text for each n."""
+    source = tmp_path / "exhausted.cpp"
+    source.write_text(EXHAUSTED)
+    program = built(source, tmp_path, "-pthread")
+    assert run([str(program)]).stdout == "told\n"
+
+
+EXHAUSTED = """
+#include <cudml/cudml.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+extern "C" void* __libc_malloc(size_t);
+extern "C" void* __libc_calloc(size_t, size_t);
+thread_local long left = -1;
+bool fails() { return left == 0 || (left > 0 && left-- < 0); }
+extern "C" void* malloc(size_t n) { return fails() ? nullptr : __libc_malloc(n); }
+extern "C" void* calloc(size_t n, size_t m) { return fails() ? nullptr : __libc_calloc(n, m); }
+/* Whether a thread's first failure is told after so many allocations; `is_whole`: all of it. */
+bool is_told(long allocations, bool& is_whole) {
+  bool is = false;
+  std::thread([&] {
+    left = allocations;
+    const cudml_status status = cudml_set_num_threads(0);
+    const char* const text = cudml_last_error();
+    left = -1;
+    is_whole = std::strstr(text, "threads is 0; it must be") != nullptr;
+    is = status != CUDML_SUCCESS && (is_whole || std::strstr(text, "no memory for"));
+  }).join();
+  return is;
+}
+int main() {
+  bool is_whole = false;
+  for (long n = 0; !is_whole; ++n)
+    if (n > 100 || !is_told(n, is_whole)) return 1;
+  std::puts("told");
+}
+"""
+
 LAST = """
 #include <cudml/cudml.h>
 #include <cstdio>

@@ -1,10 +1,9 @@
 // Where a thread's rooms are.
 #include "cpu/threads/arena.h"
 
-#include <pthread.h>
-
-#include <cerrno>
 #include <cstdint>
+
+#include "core/thread_end.h"
 
 namespace cudml::cpu {
 namespace {
@@ -24,31 +23,11 @@ void end_arena(void* memory) {
   arena.memory = nullptr;
 }
 
-/// Has arenas ended with their threads. The destructor of a thread_local object would, too, but the
-/// C library ends a process that has no memory left to remember it.
-class ArenaKey {
- public:
-  ArenaKey() : is_made_(pthread_key_create(&key_, end_arena) == 0) {}
-  /// Threads that go on after the library are left their arenas.
-  ~ArenaKey() {
-    if (is_made_) pthread_key_delete(key_);
-  }
-
-  /// False where there is no memory; without a key an arena stays.
-  bool remember(void* memory) const {
-    return !is_made_ || pthread_setspecific(key_, memory) != ENOMEM;
-  }
-
- private:
-  pthread_key_t key_;
-  bool is_made_;
-};
-
-const ArenaKey key;  // made as the library is loaded, where no fork comes in between
+const ThreadEnd at_end(end_arena);
 
 [[gnu::noinline]] bool make_arena() {
   void* const memory = ::operator new(kArenaBytes, kAlignment, std::nothrow);
-  if (memory && !key.remember(memory)) {
+  if (memory && !at_end.remember(memory)) {
     ::operator delete(memory, kAlignment);
     return false;
   }
