@@ -19,26 +19,28 @@ namespace cudml::bindings {
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() {
-    try {
-      PyEval_RestoreThread(state_);
-    } catch (...) {
-      for (;;) pause();
-    }
-  }
+  ~Unlocked() { take_back(); }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
   /// Has the interpreter run the handlers of signals that have come in, which it does on its first
   /// thread only. True where one of them raises: Python's error is set then.
   bool is_interrupted() {
-    PyEval_RestoreThread(state_);
+    take_back();
     const bool is = PyErr_CheckSignals() != 0;
     state_ = PyEval_SaveThread();
     return is;
   }
 
  private:
+  void take_back() noexcept {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (...) {
+      for (;;) pause();
+    }
+  }
+
   PyThreadState* state_;
 };
 
