@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cudml
+from array_support import child_says
 from cudml.directml import BufferTensorDesc
 from directml_support import desc_of
 from leftovers import arrays_in, left_behind
@@ -241,6 +242,45 @@ def test_a_call_ends_after_handlers_that_call() -> None:
         return POISON in out
 
     assert any(is_ended_early(n) for n in (2, 4, 8))
+
+
+FORKED = """
+import os, signal, threading, time
+import numpy as np
+import cudml
+small, x = np.zeros((1, 1, 300, 300), 'f4'), np.zeros((1, 1, 24_000, 12_001), 'f4')
+
+class Ended(Exception):
+    pass
+
+def end(*_):
+    raise Ended
+
+def work():
+    cudml.lp_pooling(small, 3, p=3)  # as a thread that is not the first
+    if pid := os.fork():
+        return print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    signal.signal(signal.SIGALRM, end)
+    out = np.full((1, 1, 1, 2), 77, 'f4')
+    status = 1
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        cudml.lp_pooling(x, (24_000, 12_000), p=3, out=out)
+        time.sleep(1)
+    except Ended:
+        status = 0 if 77 in out else 2
+    os._exit(status)
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.bug("RUN-16")
+def test_a_child_that_another_thread_forked() -> None:
+    """The thread is the first one there, which signals come to."""
+    assert child_says(FORKED, PYTHONWARNINGS="ignore") == "0"
 
 
 def test_calls_of_other_threads_go_on() -> None:
