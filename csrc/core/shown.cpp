@@ -9,7 +9,8 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-/// Bytes of the UTF-8 character that a text begins with; 0 where it begins with none.
+/// Bytes of the UTF-8 character that a text begins with; 0 where it begins with none, or with a
+/// control character of more than one.
 size_t character_size(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return 1;
@@ -20,7 +21,7 @@ size_t character_size(std::string_view text) {
     if (!is_continuation(text[i])) return 0;
     code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
   }
-  const uint32_t least = size == 4 ? 0x10000 : size == 3 ? 0x800 : 0x80;
+  const uint32_t least = size == 4 ? 0x10000 : size == 3 ? 0x800 : 0xa0;
   const bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
   return code >= least && code <= 0x10ffff && !is_surrogate ? size : 0;
 }

@@ -218,6 +218,15 @@ def test_refusals_go_on_after_a_nul(name: str) -> None:
     assert re.search(r"od\\x00d.*\w{3}", str(caught.value)), str(caught.value)
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_refusals_hold_no_control_characters(name: str) -> None:
+    """Not those beyond ASCII either, which some terminals obey."""
+    for code in (0x1B, 0x7F, 0x80, 0x9B, 0x9F):
+        with refused((TypeError, ValueError)) as caught:
+            TEXTS[name](f"od{chr(code)}[31md")
+        assert not re.search("[\x00-\x1f\x7f-\x9f]", str(caught.value)), str(caught.value)
+
+
 def test_names_of_types_stay_short() -> None:
     thing = type(LONG, (), {})()
     for call in (
