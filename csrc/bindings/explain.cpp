@@ -1,10 +1,10 @@
 // Explanations and the kernel lists.
 #include "bindings/explain.h"
 
-#include <sstream>
 #include <vector>
 
 #include "bindings/text.h"
+#include "core/check.h"
 #include "cpu/isa/backend.h"
 
 namespace cudml::bindings {
@@ -12,7 +12,7 @@ namespace {
 
 /// Of a path that is measured, else nothing: kernels of a GPU have none.
 std::string gain_of(const auto& way) {
-  std::ostringstream text;
+  TextStream text;
   if constexpr (requires { way.gain; })
     if (way.gain.times > 0) text << way.gain.times << " in " << way.gain.where;
   return text.str();

@@ -2,6 +2,7 @@
 // text.
 #pragma once
 
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -13,9 +14,14 @@ struct TypeError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+/// Writes numbers alike in every process: its global locale may group their digits.
+struct TextStream : std::ostringstream {
+  TextStream() { imbue(std::locale::classic()); }
+};
+
 template <class... Parts>
 std::string join(const Parts&... parts) {
-  std::ostringstream text;
+  TextStream text;
   (text << ... << parts);
   return text.str();
 }

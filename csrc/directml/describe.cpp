@@ -1,6 +1,5 @@
 // A lowered descriptor in words.
-#include <sstream>
-
+#include "core/check.h"
 #include "directml/lower.h"
 #include "ops/activation.h"
 
@@ -98,7 +97,7 @@ void write(std::ostream& out, const NormalizeDesc& desc) {
 }  // namespace
 
 std::string describe(const Lowered& lowered) {
-  std::ostringstream out;
+  TextStream out;
   out.precision(9);
   out << lowered.op << '\n';
   for (const Tensor& tensor : lowered.tensors) {

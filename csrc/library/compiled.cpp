@@ -1,7 +1,6 @@
 // Executions: addresses against the tensors of a descriptor, then the work.
 #include "library/compiled.h"
 
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -124,7 +123,7 @@ const Dims* Compiled::pooled_axes() const {
 
 std::string Compiled::explained() const {
   const Explanation e = explain();
-  std::ostringstream text;
+  TextStream text;
   text << op() << " on " << name_of(place()) << ": " << e.kernel;
   if (const Dims* axes = pooled_axes()) {
     text << "\n  pools      dimension" << (axes->rank > 1 ? "s " : " ");

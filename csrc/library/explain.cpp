@@ -2,8 +2,8 @@
 #include "library/explain.h"
 
 #include <cstdio>
-#include <sstream>
 
+#include "core/check.h"
 #include "core/environment.h"
 #include "cpu/isa/backend.h"
 
@@ -32,7 +32,7 @@ bool is_logging() { return environment().is_logging; }
 
 void log_call(const char* op, Place place, void* stream, const Explanation& e,
               NamedTensors tensors) {
-  std::ostringstream line;
+  TextStream line;
   line << "cudml: " << op;
   for (const NamedTensor& t : tensors)
     line << ' ' << t.field << '=' << name_of(t.desc->dtype) << t.desc->sizes << "strides"

@@ -43,6 +43,44 @@ def test_threads_without_memory_for_a_message(tmp_path: Path) -> None:
     assert run([str(program)]).stdout == "told\n"
 
 
+def test_numbers_in_a_process_whose_locale_groups_digits(tmp_path: Path) -> None:
+    """Messages, descriptions and explanations are the same everywhere."""
+    source = tmp_path / "grouped.cpp"
+    source.write_text(GROUPED)
+    said = run([str(built(source, tmp_path))], CUDML_LOG="debug")
+    assert "threads is 99999; it must be between 1 and 1024" in said.stdout
+    assert "{1,1,1200,1000} strides {1200000,1200000,1000,1}" in said.stdout
+    assert "epsilon 0.25" in said.stdout and " 9600000, each input read once" in said.stdout
+    assert "InputTensor=float32{1,1,1200,1000}strides{1200000," in said.stderr
+
+
+GROUPED = """
+#include <cudml/cudml.hpp>
+#include <cstdio>
+#include <locale>
+struct Grouped : std::numpunct<char> {
+  char do_thousands_sep() const override { return ','; }
+  char do_decimal_point() const override { return ','; }
+  std::string do_grouping() const override { return "\\3"; }
+};
+int main() {
+  std::locale::global(std::locale(std::locale::classic(), new Grouped));
+  const cudml::Tensor x(DML_TENSOR_DATA_TYPE_FLOAT32, {1, 1, 1200, 1000});
+  const UINT axes[] = {3};
+  const DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC normalization = {
+      x, nullptr, nullptr, x, 1, axes, TRUE, 0.25f, nullptr};
+  const cudml::Operator op(normalization);
+  const cudml::Compiled compiled = op.compile();
+  const std::vector<float> from(1200000);
+  std::vector<float> to(1200000);
+  compiled.execute({from.data()}, {to.data()});
+  std::puts(op.describe().c_str());
+  std::puts(compiled.explain().c_str());
+  cudml_set_num_threads(99999);
+  std::puts(cudml_last_error());
+}
+"""
+
 EXHAUSTED = """
 #include <cudml/cudml.h>
 #include <cstdio>

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <locale>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -102,6 +103,7 @@ bool is_copy_of_another() {
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return true;
   std::istringstream fields(text.substr(name_end + 1));
+  fields.imbue(std::locale::classic());  // where a space ends a number
   std::string skipped;
   for (int i = 3; i < 9; ++i) fields >> skipped;
   unsigned long flags = 0;
