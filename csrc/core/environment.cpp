@@ -1,9 +1,11 @@
 // Reading and checking the environment.
 #include "core/environment.h"
 
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "core/check.h"
@@ -55,11 +57,17 @@ Environment read(const char* op) {
   return found;
 }
 
+// Without a lock: a child that is forked while another thread initializes something waits for that
+// for ever.
+std::atomic<const Environment*> known{nullptr};
+
 }  // namespace
 
 const Environment& environment(const char* op) {
-  static const Environment found = read(op);
-  return found;
+  const Environment* first = known.load(std::memory_order_acquire);
+  if (first) return *first;
+  auto found = std::make_unique<const Environment>(read(op));
+  return *(known.compare_exchange_strong(first, found.get()) ? found.release() : first);
 }
 
 std::string_view environment_text(const char* name) {

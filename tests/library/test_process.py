@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from library_support import built, library, run
 
 FOLDER = Path(__file__).parent
@@ -53,6 +55,61 @@ def test_numbers_in_a_process_whose_locale_groups_digits(tmp_path: Path) -> None
     assert "epsilon 0.25" in said.stdout and " 9600000, each input read once" in said.stdout
     assert "InputTensor=float32{1,1,1200,1000}strides{1200000," in said.stderr
 
+
+@pytest.mark.parametrize("name", ["CUDML_LOG", "CUDML_CPU_ISA"])
+def test_a_fork_while_another_thread_reads_the_environment(tmp_path: Path, name: str) -> None:
+    """The child's first call does not wait for that thread, which it has not."""
+    source = tmp_path / "forked.cpp"
+    source.write_text(FORKED)
+    program = built(source, tmp_path, "-pthread", "-ldl")
+    assert run([str(program), name]).stdout == "good\n"
+
+
+FORKED = """
+#include <cudml/cudml.hpp>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+std::atomic<const char*> held{nullptr};  // the variable at which a thread is held
+std::atomic<bool> is_there{false};
+extern "C" char* getenv(const char* name) noexcept {
+  static const auto real = reinterpret_cast<char* (*)(const char*)>(dlsym(RTLD_NEXT, "getenv"));
+  for (const char* at = held; at && std::strcmp(at, name) == 0; at = held) {
+    is_there = true;
+    usleep(1000);
+  }
+  return real(name);
+}
+void call() {
+  uint32_t threads;
+  cudml::check(cudml_get_num_threads(&threads));
+  const cudml::Tensor x(DML_TENSOR_DATA_TYPE_FLOAT32, {1, 1, 4, 4});
+  const UINT axes[] = {3};
+  const DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC normalization = {
+      x, nullptr, nullptr, x, 1, axes, TRUE, 0.25f, nullptr};
+  cudml::Operator(normalization).compile();
+}
+int main(int, char** argv) {
+  held = argv[1];
+  std::thread other(call);
+  while (!is_there) usleep(1000);
+  const pid_t child = fork();
+  held = nullptr;
+  if (child == 0) {
+    alarm(10);
+    call();
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  other.join();
+  std::puts(status == 0 ? "good" : "the child hangs");
+}
+"""
 
 GROUPED = """
 #include <cudml/cudml.hpp>

@@ -1,4 +1,5 @@
 // Chooses the instruction set, once.
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -50,11 +51,17 @@ const Backend& choose() {
   return *best;
 }
 
+// Without a lock: a child that is forked while another thread initializes something waits for that
+// for ever.
+std::atomic<const Backend*> known{nullptr};
+
 }  // namespace
 
 const Backend& backend() {
-  static const Backend& chosen = choose();
-  return chosen;
+  const Backend* first = known.load(std::memory_order_acquire);
+  if (first) return *first;
+  const Backend& chosen = choose();
+  return known.compare_exchange_strong(first, &chosen) ? chosen : *first;
 }
 
 const char* built_instruction_sets() {
