@@ -223,6 +223,26 @@ def test_a_handler_may_call_and_the_call_goes_on() -> None:
 
 
 @pytest.mark.bug("RUN-16")
+def test_a_handler_may_call_for_a_moment() -> None:
+    """A call too short to be interrupted, in the middle of one that looks for signals."""
+    script = (
+        "import faulthandler, signal\n"
+        "import numpy as np\n"
+        "import cudml\n"
+        "faulthandler.dump_traceback_later(50, exit=True)\n"
+        "x, called = np.ones((1, 1, 12000, 8001), 'f4'), []\n"
+        "def handle(*_):\n"
+        "    called.append(cudml.lp_pooling(x[..., :4, :4], 4, p=1).item())\n"
+        "signal.signal(signal.SIGALRM, handle)\n"
+        f"cudml.set_num_threads({cudml.get_num_threads()})\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.02)\n"
+        "y = cudml.lp_pooling(x, (12000, 8000), p=3)\n"
+        "print(called, (y.astype('f8') ** 3 / 96e6).round(3).ravel().tolist())\n"
+    )
+    assert child_says(script) == "[16.0] [1.0, 1.0]"
+
+
+@pytest.mark.bug("RUN-16")
 def test_a_call_ends_after_handlers_that_call() -> None:
     """Two of them call and return before one raises: the call then ends at once all the same."""
     small = np.random.default_rng(0).standard_normal((1, 1, 700, 700)).astype("float32")

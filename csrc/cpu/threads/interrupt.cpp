@@ -32,11 +32,20 @@ Watch::Member::~Member() { watch = before_; }
 void Watch::check() {
   if (has_ended_.load(std::memory_order_relaxed)) throw Interrupted{};
   if (!is_asking || Clock::now() < next_) return;
-  if (ask_(context_)) {
+  if (ask()) {
     has_ended_.store(true, std::memory_order_relaxed);
     throw Interrupted{};
   }
   next_ = Clock::now() + kPeriod;
+}
+
+/// What is called while it asks is other work, which must not ask again.
+bool Watch::ask() {
+  watch = nullptr;
+  const bool is_to_end = ask_(context_);
+  watch = this;
+  is_asking = true;
+  return is_to_end;
 }
 
 void checkpoint() {

@@ -42,6 +42,8 @@ class Watch {
   static constexpr auto kPeriod = std::chrono::milliseconds(50);
   using Clock = std::chrono::steady_clock;
 
+  bool ask();
+
   const Ask ask_;
   void* const context_;
   Watch* const before_;
