@@ -25,8 +25,9 @@ bool is_packed(const TensorView& view) {
 
 /// Whether writing plain bytes would overwrite references or pointers.
 bool holds_pointers(py::handle object) {
-  if (py::isinstance<py::array>(object))
-    return py::cast<bool>(object.attr("dtype").attr("hasobject"));
+  const py::handle exporter = exporter_of(object);  // which knows more than a format's letters tell
+  if (py::isinstance<py::array>(exporter))
+    return py::cast<bool>(exporter.attr("dtype").attr("hasobject"));
   Py_buffer described;
   if (PyObject_GetBuffer(object.ptr(), &described, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS) != 0) {
     forget_exception();  // elements without a format are no references

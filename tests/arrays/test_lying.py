@@ -101,7 +101,14 @@ def test_a_workspace_of_objects_is_refused_and_left_alone() -> None:
             compiled(*inputs, out=out, workspace=workspace)
         assert (out == 7).all()
     assert sys.getrefcount(mine) == count
-    for plain in (np.zeros(8 * n, "uint8"), np.zeros(n), bytearray(8 * n), (ctypes.c_int64 * n)()):
+    arrays = [
+        np.zeros(8 * n, "uint8"),
+        np.zeros(n),
+        np.zeros(n, complex),
+        np.zeros(n, [("P", "i8")]),
+    ]
+    buffers = [bytearray(8 * n), (ctypes.c_int64 * n)(), *map(memoryview, arrays)]
+    for plain in (*arrays, *buffers):
         assert np.array_equal(compiled(*inputs, workspace=plain), want)
 
 
