@@ -27,7 +27,7 @@ bool is_packed(const TensorView& view) {
 bool holds_pointers(py::handle object) {
   const py::handle exporter = exporter_of(object);  // which knows more than a format's letters tell
   if (py::isinstance<py::array>(exporter))
-    return py::cast<bool>(exporter.attr("dtype").attr("hasobject"));
+    return py::cast<bool>(py::reinterpret_borrow<py::array>(exporter).dtype().attr("hasobject"));
   Py_buffer described;
   if (PyObject_GetBuffer(object.ptr(), &described, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS) != 0) {
     forget_exception();  // elements without a format are no references

@@ -87,6 +87,12 @@ def compiled_gradient() -> tuple[Any, tuple[np.ndarray, np.ndarray], np.ndarray]
     return compiled, inputs, cudml.max_pooling_grad(*inputs, 3, strides=2)
 
 
+class Unnamed(np.ndarray):
+    """A subclass that says it holds bytes."""
+
+    dtype = np.dtype("uint8")
+
+
 def test_a_workspace_of_objects_is_refused_and_left_alone() -> None:
     compiled, inputs, want = compiled_gradient()
     n = compiled.workspace_bytes // 8 + 64
@@ -95,7 +101,7 @@ def test_a_workspace_of_objects_is_refused_and_left_alone() -> None:
     pointers = (ctypes.py_object * n)(*[mine] * n)
     records = np.zeros(n, [("number", "i8"), ("thing", object)])
     count = sys.getrefcount(mine)
-    for workspace in (objects, memoryview(objects), pointers, records):
+    for workspace in (objects, memoryview(objects), pointers, records, objects.view(Unnamed)):
         out = np.full(want.shape, 7, "float32")
         with pytest.raises(TypeError, match=r"workspace holds objects or pointers"):
             compiled(*inputs, out=out, workspace=workspace)
