@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 
 import cudml
 from array_support import LABELS, bits, child, child_says, every_operator, in_order, make, same
+from folders import ROOT
 from harness import data, named, refused
 
 SAYS = "import cudml; print(cudml.get_num_threads())"
@@ -299,3 +302,13 @@ print(first in os.sched_getaffinity(int(worker)) and is_there)
 def test_workers_leave_a_processor_that_their_caller_was_confined_to() -> None:
     """While it is still on that one it does not keep them there."""
     assert child_says(WIDENED) == "False"
+
+
+@pytest.mark.bug("RUN-09")
+def test_a_thread_that_has_left_its_team_stays_where_it_is(tmp_path: Path) -> None:
+    """It may be gone, and its number another process's."""
+    source, program = Path(__file__).parent / "openmp_members.cpp", tmp_path / "members"
+    words = ["-std=c++20", "-O1", f"-I{ROOT / 'csrc'}", str(source), "-pthread", "-o", str(program)]
+    subprocess.run([*os.environ.get("CXX", "c++").split(), *words], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    assert done.stdout in ("good\n", "one processor\n")

@@ -53,8 +53,12 @@ bool OpenMpMembers::is_awake(Member& member) {
 
 bool OpenMpMembers::are_awake() {
   bool are = true;
-  for (int i = 0, n = std::min(noted_.load(std::memory_order_relaxed), kMost); i < n; ++i)
-    are &= is_awake(member_[i]);
+  const int noted = noted_.load(std::memory_order_relaxed);
+  for (int i = 0; i < kMost; ++i)
+    if (i < noted)
+      are &= is_awake(member_[i]);
+    else
+      member_[i].is_waiting = false;  // of a larger team: it may have ended, and its number be used
   return are;
 }
 

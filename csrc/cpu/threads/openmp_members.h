@@ -14,8 +14,7 @@ namespace cudml::cpu {
 class OpenMpMembers {
  public:
   /// Whether all are spinning or wait for a processor. True where they are not known, or are others
-  /// by now: a call that takes them along finds out. One that waits for the processor of this
-  /// thread is sent to another, or both would hold each other up for many milliseconds.
+  /// by now: a call that takes them along finds out.
   bool are_awake();
 
   /// Around a call that takes them along. Until it ends, one that waits for the processor of this
