@@ -93,11 +93,7 @@ std::shared_ptr<Managed> take(PyObject* capsule) {
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
   if (!managed) throw py::error_already_set();
   if (PyCapsule_SetName(capsule, Managed::kUsedName)) throw py::error_already_set();
-  return std::shared_ptr<Managed>(managed, [](Managed* m) {
-    if (!m->deleter) return;
-    const py::error_scope pending;  // a deleter may run Python code
-    m->deleter(m);
-  });
+  return owned(managed);
 }
 
 Array import_tensor(const Argument& at, const dlpack::Tensor& tensor, Place reported,
