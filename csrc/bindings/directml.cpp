@@ -72,7 +72,7 @@ void bind_directml(py::module_& module) {
   module.attr("LoweredOperator") = py::handle(lowered_type());
   module.attr("CompiledOperator") = compiled_type();
   module.def("lower", [](const py::object& desc, const py::object& level) {
-    return boxed(lowered_type(), lower(desc, level));
+    return unless_ended([&] { return boxed(lowered_type(), lower(desc, level)); });
   });
 }
 

@@ -86,7 +86,9 @@ int get_num_threads() {
 
 void set_num_threads(const py::object& n) {
   library::check_environment("set_num_threads");
-  cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMaxThreads})));
+  unless_ended([&] {
+    cpu::set_num_threads(int(whole_number("set_num_threads", "n", n, {1, kMaxThreads})));
+  });
 }
 
 py::tuple cache_info() {

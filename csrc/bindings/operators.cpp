@@ -316,7 +316,8 @@ void for_each_operator(Visitor&& visit) {
 }
 
 /// All arguments of the operator's function, in its order, follow the device.
-py::object explain(const std::string& name, const py::object& device, const py::args& arguments) {
+py::object explained_call(const std::string& name, const py::object& device,
+                          const py::args& arguments) {
   py::object result;
   for_each_operator([&](auto op) {
     if (name != op.name) return;
@@ -339,8 +340,13 @@ void bind_operators(py::module_& module) {
     if (!function) throw py::error_already_set();
     module.attr(op.name) = py::reinterpret_steal<py::object>(function);
   });
-  module.def("explain", &explain);
-  module.def("kernels", &kernels);
+  module.def("explain",
+             [](const std::string& name, const py::object& device, const py::args& arguments) {
+               return unless_ended([&] { return explained_call(name, device, arguments); });
+             });
+  module.def("kernels", [](const py::object& family, const py::object& device) {
+    return unless_ended([&] { return kernels(family, device); });
+  });
 }
 
 }  // namespace cudml::bindings

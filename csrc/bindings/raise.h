@@ -20,16 +20,24 @@ inline void forget_exception() {
   PyErr_Clear();
 }
 
-/// What `body` gives, as the interpreter takes it from a function; null with Python's error set
-/// where it throws. A daemon thread that the interpreter ends inside of it waits here for the end
-/// of the process, as in Unlocked. All of it runs under one floating-point state.
+/// What `body` gives. A daemon thread that the interpreter ends inside of it waits here for the end
+/// of the process, as in Unlocked.
+template <class Body>
+auto unless_ended(const Body& body) {
+  try {
+    return body();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
+/// The same, as the interpreter takes it from a function; null with Python's error set where it
+/// throws. All of it runs under one floating-point state.
 template <class Body>
 PyObject* result_of(const Body& body) noexcept {
   const FloatState state;
   try {
-    return py::object(body()).release().ptr();
-  } catch (const abi::__forced_unwind&) {
-    for (;;) pause();
+    return unless_ended([&] { return py::object(body()).release().ptr(); });
   } catch (...) {
     set_python_error();
     return nullptr;

@@ -44,6 +44,27 @@ def test_the_interpreter_ends_quietly(way: str) -> None:
     assert child_says(script) == ""
 
 
+@pytest.mark.long
+@pytest.mark.bug("RUN-10")
+def test_the_interpreter_ends_while_daemons_explain() -> None:
+    """Much of that is Python code, in which they are ended. Not each time, so there are many."""
+    script = (
+        "import sys, threading, time\n"
+        "import numpy as np\n"
+        "import cudml\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "x = np.zeros((1, 1, 8, 8), 'f4')\n"
+        "def explain():\n"
+        "    while True:\n"
+        "        cudml.explain('max_pooling', x, 2)\n"
+        "for _ in range(4):\n"
+        "    threading.Thread(target=explain, daemon=True).start()\n"
+        "time.sleep(0.1)\n"
+    )
+    for _ in range(20):
+        assert child_says(script) == ""
+
+
 @pytest.mark.bug("RUN-08")
 @every_operator
 def test_failing_calls_leak_nothing(label: str) -> None:
