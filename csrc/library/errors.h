@@ -1,6 +1,8 @@
 // How failures leave the C interface: a status, and a message that the thread can ask for.
 #pragma once
 
+#include <pthread.h>
+
 #include "cpu/simd/float_state.h"
 #include "cudml/cudml.h"
 
@@ -9,9 +11,23 @@ namespace cudml::library {
 /// The status of the exception that is being handled; its text is the thread's latest message.
 cudml_status status_of_exception() noexcept;
 
+/// Puts off that another thread cancels this one: it would end the process here, where no exception
+/// may leave.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 /// What `body` comes to, under the floating-point state that results are defined for.
 template <class Body>
 cudml_status guarded(const Body& body) noexcept {
+  const NoCancellation whole;
   const FloatState state;
   try {
     body();

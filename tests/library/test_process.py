@@ -56,6 +56,59 @@ def test_numbers_in_a_process_whose_locale_groups_digits(tmp_path: Path) -> None
     assert "InputTensor=float32{1,1,1200,1000}strides{1200000," in said.stderr
 
 
+def test_a_thread_that_is_cancelled(tmp_path: Path) -> None:
+    """Not in the middle of a call, and as soon as it is over."""
+    source = tmp_path / "cancelled.c"
+    source.write_text(CANCELLED)
+    program = built(source, tmp_path, "-pthread")
+    assert run([str(program)], CUDML_LOG="debug").stdout == "cancelled\n"  # it writes as it calls
+
+
+CANCELLED = """
+#define _DEFAULT_SOURCE
+#include <cudml/cudml.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void* call_for_ever(void* nothing) {
+  const UINT four[] = {4}, none[] = {0};
+  DML_BUFFER_TENSOR_DESC x = {0};
+  x.DataType = DML_TENSOR_DATA_TYPE_FLOAT32;
+  x.DimensionCount = 1;
+  x.Sizes = four;
+  x.TotalTensorSizeInBytes = 16;
+  const DML_TENSOR_DESC tensor = {DML_TENSOR_TYPE_BUFFER, &x};
+  const DML_PADDING_OPERATOR_DESC padding = {&tensor, &tensor, DML_PADDING_MODE_EDGE, 0, 1,
+                                             none,    none};
+  const DML_OPERATOR_DESC desc = {DML_OPERATOR_PADDING, &padding};
+  cudml_operator* op = NULL;
+  cudml_compiled* compiled = NULL;
+  const float values[4] = {0};
+  float result[4];
+  const void* inputs[] = {values};
+  void* outputs[] = {result};
+  cudml_execution e = {sizeof e, inputs, outputs, 1, 1, NULL, 0, NULL, 0, NULL};
+  if (cudml_operator_create(&desc, DML_FEATURE_LEVEL_6_4, &op)) return nothing;
+  if (cudml_operator_compile(op, "cpu", &compiled)) return nothing;
+  while (!cudml_execute(compiled, &e)) pthread_testcancel();
+  return nothing;
+}
+int main(void) {
+  for (int i = 0; i < 20; ++i) {
+    pthread_t thread;
+    void* result = NULL;
+    if (pthread_create(&thread, NULL, call_for_ever, NULL)) return 1;
+    usleep(5000);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    if (result != PTHREAD_CANCELED) return 2;
+  }
+  puts("cancelled");
+  return 0;
+}
+"""
+
+
 @pytest.mark.parametrize("name", ["CUDML_LOG", "CUDML_CPU_ISA"])
 def test_a_fork_while_another_thread_reads_the_environment(tmp_path: Path, name: str) -> None:
     """The child's first call does not wait for that thread, which it has not."""
