@@ -86,10 +86,12 @@ struct RowCells {
  private:
   /// How many rows of so many bytes make up a batch.
   int64_t batch_of(int64_t row_bytes) const {
-    const int64_t few = std::min(kLeastBatched, kMostBatchBytes / row_bytes);
+    const int64_t few = std::min(kLeastBatched, kMostBatchBytes / row_bytes),
+                  most =
+                      std::clamp<int64_t>(std::max(kBatchBytes / row_bytes, few), 1, kMostBatched);
     const bool wait =
         plan.kept_rank > 0 && (is_met(x, &MvnGradAxis::x) || is_met(grad, &MvnGradAxis::grad));
-    return wait ? 2 : std::clamp<int64_t>(std::max(kBatchBytes / row_bytes, few), 1, kMostBatched);
+    return wait ? std::min<int64_t>(most, 2) : most;
   }
 
   /// Whether all rows stand at one place of a page, at which, or near it, dx is written, too: what
