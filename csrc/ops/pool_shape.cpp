@@ -95,8 +95,12 @@ PoolDim make_dim(const PoolOperands& t, int64_t in, int64_t out, int d) {
 }
 
 /// Where a dimension stands in memory: x's stride, or y's where x is broadcast or absent. One that
-/// moves in neither comes first: what runs along memory stands last.
-int64_t memory_key(const PoolDim& dim) { return dim.x ? dim.x : dim.y ? dim.y : kLargest; }
+/// moves in neither comes first: what runs along memory stands last. So does one of a single
+/// element of x, wherever its windows stand in y: sums are added in the order of x's memory.
+int64_t memory_key(const PoolDim& dim) {
+  if (dim.size == 1) return kLargest;
+  return dim.x ? dim.x : dim.y ? dim.y : kLargest;
+}
 
 bool merges(const PoolDim& outer, const PoolDim& inner) {
   const int64_t n = inner.size;

@@ -164,3 +164,22 @@ def test_exponent_defaults_to_two() -> None:
     assert cudml.lp_pooling(line([3, 4]), 2).item() == 5
     assert norm([3, 4, 5], np.int8(3)) == pytest.approx(6, rel=1e-6)
     assert dtype_of("float16") == cudml.lp_pooling(line([3, 4], "float16"), 2).dtype
+
+
+@pytest.mark.small
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("name", ["lp_pooling", "average_pooling"])
+@pytest.mark.parametrize(
+    ("shape", "order"), [((3, 2, 8, 1, 5), (4, 2, 3, 1, 0)), ((2, 2, 4, 13, 1), (4, 3, 0, 1, 2))]
+)
+def test_bits_do_not_depend_on_where_one_element_is_written_to(
+    name: str, shape: tuple[int, ...], order: tuple[int, ...]
+) -> None:
+    """Windows over a dimension of one element see it or nothing, wherever they stand in y."""
+    x = data([shape[d] for d in order], "float32", 4).transpose(np.argsort(order))
+    geometry = ([min(3, n + 1) for n in shape[2:]], 1, 1, 1)
+    want = getattr(cudml, name)(x, *geometry)
+    for y_order in ((0, 1, 2, 3, 4), order, (0, 2, 3, 4, 1), (0, 1, 4, 2, 3), (4, 3, 2, 1, 0)):
+        sizes = [want.shape[d] for d in y_order]
+        out = np.full(sizes, np.nan, np.float32).transpose(np.argsort(y_order))
+        assert same_bits(getattr(cudml, name)(x, *geometry, out=out), want), y_order

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cudml.torch._kept import kept
 
@@ -105,50 +104,6 @@ class Windows:
     op: str
     axes: list[int]
     fields: tuple[list[int], ...]
-    is_canonical: bool  # whether the tensor is {N,C,spatial} already
-
-    def order(self, rank: int) -> list[int]:
-        """The dimensions with the batch ones first."""
-        return [d for d in range(rank) if d not in self.axes] + self.axes
-
-    def fold(self, x: Tensor) -> Tensor:
-        """The tensor as {batch,1,spatial}."""
-        if self.is_canonical:
-            return x
-        spatial = [x.shape[a] for a in self.axes]
-        return x.permute(self.order(x.dim())).reshape(-1, 1, *spatial)
-
-    def folded_sizes(self, sizes: Sequence[Any]) -> list[Any]:
-        """What `fold` makes of a shape."""
-        if self.is_canonical:
-            return list(sizes)
-        batch: Any = 1
-        for d in self.order(len(sizes))[: -len(self.axes)]:
-            batch = batch * sizes[d]
-        return [batch, 1, *(sizes[a] for a in self.axes)]
-
-    def unfold(self, y: Tensor, sizes: Sequence[Any]) -> Tensor:
-        """A result for {batch,1,spatial} in the order of the input, whose batch sizes it has."""
-        if self.is_canonical:
-            return y
-        order = self.order(len(sizes))
-        batch = [sizes[d] for d in order[: -len(self.axes)]]
-        inverse = sorted(range(len(order)), key=order.__getitem__)
-        return y.reshape(*batch, *y.shape[2:]).permute(inverse)
-
-    def positions(self, indices: Tensor, sizes: Sequence[Any]) -> Tensor:
-        """Flat positions in the folded input as those in the input itself; -1 stays."""
-        order = self.order(len(sizes))
-        if order == sorted(order):
-            return indices
-        steps = [1] * len(sizes)
-        for d in reversed(range(len(sizes) - 1)):
-            steps[d] = steps[d + 1] * sizes[d + 1]
-        rest, flat = indices, torch.zeros_like(indices)
-        for d in reversed(order):
-            flat = flat + rest % sizes[d] * steps[d]
-            rest = rest // sizes[d]
-        return torch.where(indices >= 0, flat, indices)
 
     def output_sizes(self, sizes: Sequence[Any], asked: Any) -> list[Any]:
         """The output's pooled sizes: by the floor rule, by the ceil rule, or as asked for."""
@@ -198,8 +153,7 @@ def windows_of(op: str, rank: int, axes: Any, *values: Any) -> Windows:
         wholes(op, field, value, len(pooled_axes), low)
         for field, value, low in zip(_FIELDS, values, least, strict=True)
     ]
-    is_canonical = pooled_axes == list(range(2, rank))
-    return Windows(op, pooled_axes, tuple(fields), is_canonical)
+    return Windows(op, pooled_axes, tuple(fields))
 
 
 @kept

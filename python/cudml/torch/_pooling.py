@@ -10,8 +10,9 @@ from torch import Tensor
 
 import cudml
 from cudml._typing import Axes, Geometry, IndexDtype, OutputSizes
-from cudml.torch._arguments import Windows, flag, pooled, shape, whole, windows_of
+from cudml.torch._arguments import flag, pooled, shape, whole, windows_of
 from cudml.torch._dispatch import call, check_tensors, is_own, is_within_transformation
+from cudml.torch._fold import Fold, fold
 from cudml.torch._results import in_format_of, in_strides_of, keeps_order, keeps_strides
 
 _INDEX_TYPES = ("uint32", "uint64", "int64")
@@ -91,19 +92,20 @@ def max_pooling(
     op = "max_pooling"
     check_tensors(op, x=x)
     windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
-    arguments = (windows.fold(x), *windows.fields, sizes)
+    folded, part = fold(x, windows.axes)
+    arguments = (part, *windows.fields, sizes)
     if not flag(op, "return_indices", return_indices):
-        return _unfolded(windows, call(op, *arguments), x)
+        return _unfolded(folded, call(op, *arguments), x)
     kind = _index_type(op, index_dtype, x)
     y, indices = call("max_pooling_with_indices", *arguments)
-    indices = _unfolded(windows, windows.positions(indices, x.shape), x)
-    return _unfolded(windows, y, x), indices.to(kind)
+    indices = _unfolded(folded, folded.positions(indices, x.shape), x)
+    return _unfolded(folded, y, x), indices.to(kind)
 
 
-def _unfolded(windows: Windows, y: Tensor, x: Tensor, sizes: Sequence[Any] | None = None) -> Tensor:
+def _unfolded(folded: Fold, y: Tensor, x: Tensor, sizes: Sequence[Any] | None = None) -> Tensor:
     """A result with the batch sizes of x, or of `sizes`, and the memory format of x."""
-    y = windows.unfold(y, x.shape if sizes is None else sizes)
-    return y if windows.is_canonical else in_format_of(y, x)
+    y = folded.undo(y, x.shape if sizes is None else sizes)
+    return y if folded.is_canonical else in_format_of(y, x)
 
 
 def _index_type(op: str, dtype: Any, x: Tensor) -> torch.dtype:
@@ -152,10 +154,10 @@ def max_pooling_grad(
     check_tensors(op, x=x, grad=grad)
     windows = windows_of(op, x.dim(), axes, *geometry)
     same_rank(op, "grad", grad, x.dim())
-    tensors = (windows.fold(x), windows.fold(grad))
-    dx = windows.unfold(call(op, *tensors, *windows.fields), x.shape)
+    folded, part = fold(x, windows.axes)
+    dx = folded.undo(call(op, part, folded.of(grad), *windows.fields), x.shape)
     # In a vmap a tensor of x's own may have no room for it.
-    return dx if windows.is_canonical or is_within_transformation() else in_strides_of(dx, x)
+    return dx if folded.is_canonical or is_within_transformation() else in_strides_of(dx, x)
 
 
 def same_rank(op: str, name: str, t: Tensor, rank: int) -> None:
@@ -206,7 +208,8 @@ def average_pooling(
     check_tensors(op, x=x)
     windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
     own = (flag(op, "IncludePadding", include_padding), sizes)
-    return _unfolded(windows, call(op, windows.fold(x), *windows.fields, *own), x)
+    folded, part = fold(x, windows.axes)
+    return _unfolded(folded, call(op, part, *windows.fields, *own), x)
 
 
 def average_pooling_grad(
@@ -250,9 +253,9 @@ def average_pooling_grad(
     input_sizes = shape(op, "OutputGradientTensor.Sizes", input_sizes, grad.dim())
     windows = windows_of(op, grad.dim(), axes, *geometry)
     is_counted = flag(op, "IncludePadding", include_padding)
-    sizes = windows.folded_sizes(input_sizes)
-    dx = call(op, windows.fold(grad), sizes, *windows.fields, is_counted)
-    return _unfolded(windows, dx, grad, input_sizes)
+    folded, part = fold(grad, windows.axes)
+    dx = call(op, part, folded.sizes(input_sizes), *windows.fields, is_counted)
+    return _unfolded(folded, dx, grad, input_sizes)
 
 
 def lp_pooling(
@@ -297,7 +300,8 @@ def lp_pooling(
     check_tensors(op, x=x)
     windows, sizes = pooled(op, tuple(x.shape), axes, output_sizes, *geometry)
     own = (whole(op, "P", p, 1), sizes)
-    return _unfolded(windows, call(op, windows.fold(x), *windows.fields, *own), x)
+    folded, part = fold(x, windows.axes)
+    return _unfolded(folded, call(op, part, *windows.fields, *own), x)
 
 
 def lp_pooling_grad(
