@@ -94,12 +94,15 @@ def test_refused(error: Any, fragments: Any, name: str, args: Any, kwargs: Any) 
         getattr(ours, name)(*args, **kwargs)
 
 
-@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
-@pytest.mark.parametrize("name, args", [
+ONE_DIMENSION = [
     ("layer_norm", (4,)), ("rms_norm", (4,)), ("group_norm", (1,)), ("batch_norm", (None, None)),
     ("instance_norm", ()), ("max_pool1d", (2,)), ("avg_pool1d", (2,)), ("lp_pool1d", (2, 2)),
     ("pad", ((1, 1),)), ("max_unpool1d", (torch.zeros(2, 3, 4, dtype=torch.int64), 2)),
-])  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+@pytest.mark.parametrize("name, args", ONE_DIMENSION)
 def test_nested_tensors(name: str, args: Any, layout: Any) -> None:
     parts = [torch.ones(3, 4), torch.ones(2, 4)]
     for asks in (False, True):
@@ -141,3 +144,16 @@ def test_nn_has_them_too() -> None:
     from cudml.torch import nn
 
     assert all(getattr(nn.functional, name) is getattr(ours, name) for name in ours.__all__)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta")
+@pytest.mark.parametrize("way", ["to_sparse", "to_sparse_csr", "to_mkldnn"])
+@pytest.mark.parametrize("name, args", ONE_DIMENSION)
+def test_tensors_that_are_not_strided(name: str, args: Any, way: str) -> None:
+    for asks in (False, True):
+        x = getattr(torch.ones(2, 3, 4), way)().requires_grad_(asks)
+        with refused(BufferError, f"{name}: input has the layout torch.", "pass its to_dense()"):
+            getattr(ours, name)(x, *args)
+        for pooling in (canonical.max_pooling, canonical.average_pooling, canonical.lp_pooling):
+            with refused(BufferError, "has the layout torch.", "pass its to_dense()"):
+                pooling(x, 2, axes=(0, 2))

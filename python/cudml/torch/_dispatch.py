@@ -129,21 +129,29 @@ def call(name: str, *arguments: Any) -> Any:
     return _operators[name](*arguments)
 
 
-def check_not_nested(op: str, name: str, tensor: Tensor) -> None:
-    """Refuse a list of tensors that looks like one, and has no sizes of its own."""
+def _is_dense(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested
+
+
+def check_dense(op: str, name: str, tensor: Tensor) -> None:
+    """Refuse a list of tensors that looks like one, and has no sizes of its own, and tensors that
+    are not strided, whose views PyTorch refuses in its own words."""
     if tensor.is_nested:
         ways = "pass its tensors one by one, or torch.nested.to_padded_tensor of it"
         raise BufferError(f"{op}: {name} is nested; {ways}")
+    if tensor.layout is not torch.strided:
+        raise BufferError(f"{op}: {name} has the layout {tensor.layout}; pass its to_dense()")
 
 
 def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
-    """Refuse what is no tensor, is nested, is elsewhere than CPU and CUDA, or has a tangent.
+    """Refuse what is no tensor, is nested, not strided or elsewhere than CPU and CUDA, or has a
+    tangent.
 
     The names in `optional` may be None.
     """
     may_be_dual = not torch.compiler.is_compiling() and has_level()
     if not may_be_dual and all(
-        t.is_cpu and not t.is_nested if type(t) in _EXACT else t is None and name in optional
+        t.is_cpu and _is_dense(t) if type(t) in _EXACT else t is None and name in optional
         for name, t in tensors.items()
     ):
         return
@@ -153,7 +161,7 @@ def check_tensors(op: str, *optional: str, **tensors: Any) -> None:
             continue
         if not isinstance(t, Tensor):
             raise TypeError(f"{op}: {name} is a {type(t).__name__}; it must be a torch.Tensor")
-        check_not_nested(op, name, t)
+        check_dense(op, name, t)
         own = t.device
         if own.type not in ("cpu", "cuda"):
             raise ValueError(f"{op}: {name} is on the device {own}; it must be on cpu or cuda")

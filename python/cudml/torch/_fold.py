@@ -72,15 +72,7 @@ def _product(sizes: Sequence[Any], dims: Sequence[int]) -> Any:
     return product
 
 
-def _steps(x: Tensor) -> list[Any]:
-    """Elements from one index of each dimension to the next; none of what has no strides."""
-    try:
-        return list(x.stride()) if x.layout is torch.strided else []
-    except RuntimeError:
-        return []
-
-
-def _outermost_first(dims: list[int], x: Tensor, steps: list[Any]) -> list[int]:
+def _outermost_first(dims: list[int], x: Tensor, steps: Sequence[Any]) -> list[int]:
     """Dimensions as they follow each other in memory; `sorted` takes no symbols."""
     single = [d for d in dims if x.shape[d] == 1]
     placed: list[int] = []
@@ -93,7 +85,7 @@ def _outermost_first(dims: list[int], x: Tensor, steps: list[Any]) -> list[int]:
     return single + placed
 
 
-def _follows(x: Tensor, steps: list[Any], outer: int, inner: int) -> bool:
+def _follows(x: Tensor, steps: Sequence[Any], outer: int, inner: int) -> bool:
     """Whether one dimension goes on where the other ends."""
     is_single = x.shape[outer] == 1 or x.shape[inner] == 1
     return is_single or steps[outer] == steps[inner] * x.shape[inner]
@@ -104,10 +96,9 @@ def fold(x: Tensor, axes: list[int]) -> tuple[Fold, Tensor]:
 
     A batch that lies in three pieces or more is copied, with its elements in the same order.
     """
-    batch, steps = [d for d in range(x.dim()) if d not in axes], _steps(x)
-    if batch == [0, 1] or not steps:
-        found = Fold(batch[:1], batch[1:], axes)
-        return found, found.of(x)
+    batch, steps = [d for d in range(x.dim()) if d not in axes], x.stride()
+    if batch == [0, 1]:
+        return Fold([0], [1], axes), x
     pieces: list[list[int]] = [[]]
     for d in _outermost_first(batch, x, steps):
         if not pieces[-1] or _follows(x, steps, pieces[-1][-1], d):
@@ -123,7 +114,7 @@ def fold(x: Tensor, axes: list[int]) -> tuple[Fold, Tensor]:
     return found, found.of(x) if len(pieces) < 2 else _packed(x, found, steps)
 
 
-def _packed(x: Tensor, found: Fold, steps: list[Any]) -> Tensor:
+def _packed(x: Tensor, found: Fold, steps: Sequence[Any]) -> Tensor:
     """A copy as {N,C,spatial}, spatial dimensions in the order that they have in memory."""
     spatial = _outermost_first(found.axes, x, steps)
     sizes = found.sizes(x.shape)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cudml.torch._dispatch import check_not_nested
+from cudml.torch._dispatch import check_dense
 
 LARGEST = 2**32 - 1  # of a window, a stride, a dilation and a pad
 NAMES = {"silu": "swish"}  # torch's names of activations whose own is another
@@ -19,7 +19,7 @@ def tensor(function: str, name: str, value: Any) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         kind = type(value).__name__
         raise TypeError(f"{function}: {name} is a {kind}; it must be a torch.Tensor")
-    check_not_nested(function, name, value)
+    check_dense(function, name, value)
     return value
 
 
