@@ -174,9 +174,11 @@ def _add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
     explain.add_argument(
         "argument",
         nargs="*",
+        default=[],  # else argparse lists it among what is required
         metavar="NAME=VALUE",
-        help="the operator's arguments; arrays are shapes, as in scale=1,64,1,1 or "
-        "scale=float32:1,64,1,1",
+        help="the operator's arguments as Python writes them, as in "
+        '\'activation=("elu", {"alpha": 2})\'; arrays are shapes, as in scale=1,64,1,1 or '
+        "scale=float32:1,64,1,1; several arrays in one argument, as sums, are the shape of each",
     )
     explain.add_argument(
         "--shape", action=_Once, required=True, metavar="N,N,…", help="sizes of the first array"

@@ -62,7 +62,8 @@ class Explanation:
         lines += [f"  not        {other}" for other in others]
         lines.append(f"  bytes      {self.bytes}, each input read once, each output written once")
         if self.grid and self.block:
-            launch = f"{self.grid[0]} blocks of {self.block[0]} threads"
+            blocks = "block" if self.grid[0] == 1 else "blocks"
+            launch = f"{self.grid[0]} {blocks} of {self.block[0]} threads"
             if (self.cluster_blocks or 1) > 1:
                 launch += f" in clusters of {self.cluster_blocks}"
             if self.shared_bytes:

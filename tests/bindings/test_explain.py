@@ -130,7 +130,8 @@ def test_explained_for_an_architecture(label: str, device: str) -> None:
     assert e.block[0] % 32 == 0 and 32 <= e.block[0] <= 1024 and e.block[1:] == (1, 1)
     assert 0 <= e.shared_bytes <= 227 << 10 and e.workspace_bytes >= 0
     shown = (f"because    {why.partition(': ')[2]}\n", *(f"not        {text}\n" for text in others))
-    for fact in (e.kernel, device, str(e.bytes), f"{e.grid[0]} blocks", *shown):
+    blocks = f"{e.grid[0]} block{'s' * (e.grid[0] > 1)} of"
+    for fact in (e.kernel, device, str(e.bytes), blocks, *shown):
         assert fact in str(e)
 
 
@@ -346,6 +347,8 @@ def test_the_command_of_the_specification(capsys: pytest.CaptureFixture[str]) ->
         "lp_pooling_grad --shape 1,2,8,8 y=1,2,4,4 grad=1,2,4,4 window_size=2 strides=2",
         "max_unpooling --shape 1,2,4,4 indices=uint32:1,2,4,4 output_sizes=1,2,8,8",
         "normalize_grad --shape 4,8 grad=4,8 mean=4,1 variance=4,1",
+        "normalize_grad --shape 4,8 grad=4,8 mean=4,1 variance=4,1 count=4,1 sums=float64:4,1",
+        "merge_statistics --shape 4,1 --dtype float64 b=4,1",
     ],
 )
 def test_arguments_of_the_command(capsys: pytest.CaptureFixture[str], words: str) -> None:
@@ -375,7 +378,8 @@ def test_what_the_command_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert "WindowSize is '{[]: 1}'" in refusal(capsys, *good[:3], "window_size={[]: 1}")
     assert "WindowSize is '-----" in refusal(capsys, *good[:3], f"window_size={'-' * 5000}1")
     assert "DataType (x) is void64" in refusal(capsys, *good, "--dtype", "f4,i4")
-    assert "no element type" in refusal(capsys, *good, "--dtype", "float7")
+    known = "'float7' of x is no element type; there are float16, bfloat16,"
+    assert known in refusal(capsys, *good, "--dtype", "float7")
     assert "must list 0 to 3" in refusal(capsys, *good, "--order", "0,1,2,2")
     assert 'device is "sm_1"' in refusal(capsys, *good, "--device", "sm_1")
     with pytest.raises(SystemExit):

@@ -51,6 +51,7 @@ def shell(line: str, **more: Any) -> subprocess.CompletedProcess[str]:
         (["info", "more\nlines"], "more"),
         (["selfcheck", "--seed", "x\n"], "--seed"),
         (["explain", "pool\n", "--shape", "1"], "no operator"),
+        (["explain"], "required: OPERATOR, --shape"),
     ],
 )
 def test_arguments_refused_in_one_line(

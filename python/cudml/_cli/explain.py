@@ -19,6 +19,7 @@ from cudml._cli.failure import Failure
 from cudml._cli.predicted import Prediction, predicted
 
 _ARRAYS = ("x", "y", "grad", "indices", "mean", "variance", "scale", "bias", "count")
+_SEVERAL = {"a": 3, "b": 3, "sums": 2}  # arguments that are tuples of arrays, all of one shape
 _SIZES = {"bfloat16": 2}  # beyond NumPy's own
 
 
@@ -44,7 +45,7 @@ def run(
         raise Failure(f"{name!r} is no operator; there are {', '.join(_operators.__all__)}")
     parameters = inspect.signature(getattr(_operators, name)).parameters
     first = next(iter(parameters))
-    arguments: dict[str, Any] = {first: _array(first, shape, dtype, order)}
+    arguments: dict[str, Any] = {first: _arrays(first, shape, dtype, order)}
     for word in words:
         key, equals, text = word.partition("=")
         if equals and key == first:
@@ -54,16 +55,16 @@ def run(
         if not equals or key not in parameters or key in ("out", "stream"):
             permitted = ", ".join(p for p in parameters if p not in (first, "out", "stream"))
             raise Failure(f"{word!r} is not NAME=VALUE with NAME one of {permitted}")
-        if key in _ARRAYS and text != "None":
+        if (key in _ARRAYS or key in _SEVERAL) and text != "None":
             kind, colon, sizes = text.rpartition(":")
-            arguments[key] = _array(key, sizes, kind if colon else dtype, order)
+            arguments[key] = _arrays(key, sizes, kind if colon else dtype, order)
         else:
             arguments[key] = _value(text)
     try:
         explanation = cudml.explain(name, device=device, **arguments)
     except (TypeError, ValueError, BufferError, cudml.CudaError) as error:
         raise Failure(str(error)) from None
-    model = _model(explanation, arguments, first)
+    model = _model(explanation, arguments)
     if as_json:
         also = {"predicted": dataclasses.asdict(model)} if model else {}
         print(json.dumps(dataclasses.asdict(explanation) | also))
@@ -72,11 +73,12 @@ def run(
     return 0
 
 
-def _model(said: cudml.Explanation, arguments: dict[str, Any], first: str) -> Prediction | None:
+def _model(said: cudml.Explanation, arguments: dict[str, Any]) -> Prediction | None:
     """The predicted time; what is not read is written."""
-    arrays = [a for a in arguments.values() if isinstance(a, Shape)]
+    several = (a if isinstance(a, tuple) else (a,) for a in arguments.values())
+    arrays = [a for some in several for a in some if isinstance(a, Shape)]
     read = sum(math.prod(a.shape) * _item(a.dtype) for a in arrays)
-    return predicted(said, _item(arguments[first].dtype), said.bytes - read)
+    return predicted(said, _item(arrays[0].dtype), said.bytes - read)
 
 
 def _item(dtype: str) -> int:
@@ -91,12 +93,19 @@ def _value(text: str) -> Any:
         return text
 
 
+def _arrays(name: str, sizes: str, dtype: str, order: str | None) -> Shape | tuple[Shape, ...]:
+    """What stands for an argument: one array, or several of one shape."""
+    one = _array(name, sizes, dtype, order)
+    return (one,) * _SEVERAL[name] if name in _SEVERAL else one
+
+
 def _array(name: str, sizes: str, dtype: str, order: str | None) -> Shape:
     shape = _numbers(name, sizes)
     try:
         item = _item(dtype)
     except TypeError:
-        raise Failure(f"{dtype!r} is no element type") from None
+        known = "float16, bfloat16, float32, float64, int8 to int64, uint8 to uint64"
+        raise Failure(f"{dtype!r} of {name} is no element type; there are {known}") from None
     outermost_first = tuple(range(len(shape))) if order is None else _numbers("--order", order)
     if sorted(outermost_first) != list(range(len(shape))):
         raise Failure(
