@@ -6,8 +6,13 @@ _LONGEST = 160  # characters of a caller's text in a message
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: its repr, cut where it is long."""
-    return _cut(repr(value))
+    """A value as messages show it: its repr, cut where it is long; a larger array's shape."""
+    text = repr(value)
+    if len(text) > _LONGEST or "\n" in text:
+        shape = getattr(value, "shape", None)
+        if isinstance(shape, tuple):
+            return _cut(f"an array of shape {tuple(shape)}")
+    return _cut(text)
 
 
 def kind_of(value: object) -> str:

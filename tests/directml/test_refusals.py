@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cudml
@@ -279,6 +280,11 @@ def test_tensors_that_do_not_match(name: str) -> None:
             operator(name, **{field: None})
         with refused(TypeError, f"{op}: {field} is 'x' (str); it must be a BufferTensorDesc"):
             operator(name, **{field: "x"})
+        said = (
+            f"{op}: {field} is an array of shape (3, 100) (ndarray); it must be a BufferTensorDesc"
+        )
+        with refused(TypeError, said):
+            operator(name, **{field: np.ones((3, 100))})
         types = "UINT64" if field == "IndicesTensor" else "FLOAT32"
         with refused(ValueError, f"{op}: {field}.DataType is UNKNOWN; it must be one of {types}"):
             operator(name, **{field: tensor([1, 2, 4, 5], "UNKNOWN")})
@@ -289,6 +295,8 @@ def test_what_is_no_descriptor() -> None:
     for desc in (None, "MAX_POOLING", {}, tensor([1]), directml.MaxPoolingOperatorDesc, base):
         with refused(TypeError, "Operator: desc is", "an operator descriptor of cudml.directml"):
             cudml.Operator(desc)  # type: ignore[arg-type]
+    with refused(TypeError, "Operator: desc is an array of shape (3, 100) (ndarray); it must be"):
+        cudml.Operator(np.ones((3, 100)))  # type: ignore[arg-type]
     with refused(ValueError, "DML_OPERATOR_DESC: Type is ACTIVATION_RELU; it must be one of MAX"):
         cudml.Operator(directml.ActivationReluOperatorDesc())
 

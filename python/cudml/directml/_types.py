@@ -236,8 +236,12 @@ class OperatorDesc:
     _dml_name = ""
 
     def __post_init__(self) -> None:
-        for name in getattr(self, "__dataclass_fields__", {}):
-            value = frozen(getattr(self, name))
+        for name, field in getattr(self, "__dataclass_fields__", {}).items():
+            value = getattr(self, name)
+            if not str(field.type).startswith(
+                "BufferTensorDesc"
+            ):  # an array there is refused whole
+                value = frozen(value)
             where = f"{self._dml_name}: {name}"
             if name == "PaddingMode":
                 value = enumerator(PaddingMode, value, where)
