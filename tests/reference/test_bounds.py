@@ -346,6 +346,19 @@ def test_the_number_of_outputs_is_checked():
     rejected(np.ones((1, 1, 1), np.float32), want, "1 outputs, expected 2")
 
 
+def test_a_call_that_is_none():
+    with harness.refused(
+        ValueError, "expected: op is 'pooling'; it must be one of average_pooling,"
+    ):
+        expected("pooling", np.ones(3))
+    with harness.refused(ValueError, "expected: op is 'ACTIVATIONS'; it must be one of"):
+        expected("ACTIVATIONS")
+    with harness.refused(TypeError, "expected: op is 3; it must be one of"):
+        expected(3)
+    with harness.refused(TypeError, "max_pooling: missing a required argument: 'window_size'"):
+        expected("max_pooling", np.ones((1, 1, 2)))
+
+
 OVERFLOWING = {
     "a sum": ("float32", [3e38, 3e38, -3e38, 1]),
     "a sum of float64": ("float64", [1e308, -1e308, 1e308, 1e308]),

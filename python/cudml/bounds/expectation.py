@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import reference
+from .._errors import shown
 from ..reference.geometry import Windows, pooled_axes
 from ..reference.numbers import compute_format
 from . import gradients, normalization, normalization_grad
@@ -43,10 +44,8 @@ def expected(op: str, *args: Any, **kwargs: Any) -> Expected:
 
     Raises
     ------
-    AttributeError
-        There is no such operator.
     TypeError, ValueError
-        The operator has no such argument, or refuses the call.
+        There is no such operator, it has no such argument, or it refuses the call.
 
     Examples
     --------
@@ -55,8 +54,14 @@ def expected(op: str, *args: Any, **kwargs: Any) -> Expected:
     >>> bounds.expected("average_pooling", np.ones(3, np.float32), 2, axes=0).values[0].tolist()
     [1.0, 1.0]
     """
+    if not isinstance(op, str) or op not in _EXPECT:
+        kind = ValueError if isinstance(op, str) else TypeError
+        raise kind(f"expected: op is {shown(op)}; it must be one of {', '.join(sorted(_EXPECT))}")
     kwargs = {k: v for k, v in kwargs.items() if k not in ("out", "stream")}
-    bound = inspect.signature(getattr(reference, op)).bind(*args, **kwargs)
+    try:
+        bound = inspect.signature(getattr(reference, op)).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{op}: {error}") from None
     bound.apply_defaults()
     with np.errstate(all="ignore"):
         return _EXPECT[op](dict(bound.arguments))

@@ -3,7 +3,7 @@
 Each function takes the arguments of the operator of the same name except `out` and `stream`.
 Max pooling, max unpooling and padding return x's own type with its bits; the other operators
 return the exact value rounded once to float64, whatever x's type, so that a result in any type can
-be judged by it.
+be judged by it. `ACTIVATIONS` has the activations' formulas and defaults by their names.
 """
 
 from __future__ import annotations
