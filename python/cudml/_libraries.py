@@ -189,6 +189,8 @@ def import_memory(op: str, like: Any, memory: Any, dtype: str) -> Any:
 def _cannot_hold(op: str, like: Any, dtype: str, why: str) -> TypeError:
     way = '"uint32"' if why.startswith("it makes") else '"int64"'
     hint = f"; index_dtype={way} is the way" if dtype[-5:] == "int64" or dtype == "uint32" else ""
+    if dtype == "float64":  # which the library's own x cannot have been: statistics or their sums
+        hint = '; dtype="float32" is the way'
     module = type(like).__module__.partition(".")[0]
     return TypeError(f"{op}: {module} cannot hold {dtype} here ({why}){hint}")
 

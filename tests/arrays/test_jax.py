@@ -156,6 +156,13 @@ def test_types_that_jax_does_without() -> None:
                 assert 'index_dtype="uint32" is the way' in str(error)
             else:
                 assert indices.dtype == name
+        try:
+            count = _operators.normalization_statistics(x, axes=1)[0]
+        except TypeError as error:
+            assert "float64 here" in str(error) and 'dtype="float32" is the way' in str(error)
+        else:
+            assert count.dtype == "float64"
+        assert _operators.normalization_statistics(x, axes=1, dtype="float32")[0].dtype == "float32"
     with wide():
         x64 = jnp.asarray(X.astype("f8"))
     with wide(False):
