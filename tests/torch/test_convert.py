@@ -93,12 +93,12 @@ def test_what_the_models_report(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_report_is_a_table() -> None:
     net = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.AvgPool2d(2, divisor_override=3))
-    lines = str(convert(net)).splitlines()
+    lines = str(report := convert(net)).splitlines()
     assert [line.split() for line in lines[:2]] == [
         ["module", "torch.nn", "note"], ["0", "BatchNorm2d", "fused", "with", "1,", "ReLU"],
     ]  # fmt: skip
     assert lines[2].split()[:3] == ["2", "AvgPool2d", "left"] and "divisor_override" in lines[2]
-    assert lines[3] == "0 taken, 1 fused, 1 left"
+    assert lines[3] == "0 taken, 1 fused, 1 left" and repr(report) == f"<Report: {lines[3]}>"
     assert lines[1].index("fused") == lines[2].index("left")
 
 

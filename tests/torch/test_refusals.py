@@ -134,9 +134,12 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ct.normalize_grad(x(), x(), None, None, outputs="x"),
         "normalize_grad: outputs is 'x'; it must be a sequence of names",
     ),
-    "triple": (lambda: ct.merge_statistics(x(2), [x(2)] * 3), "merge_statistics: a must be"),
-    "pair": (lambda: ct.merge_statistics([x(2)] * 3, [x(2)] * 2), "merge_statistics: b must be"),
-    "rows": (lambda: ct.merge_statistics(x(3, 2), [x(2)] * 3), "merge_statistics: a must be"),
+    "triple": (
+        lambda: ct.merge_statistics(x(2), [x(2)] * 3),
+        "merge_statistics: a is a Tensor; it",
+    ),
+    "pair": (lambda: ct.merge_statistics([x(2)] * 3, [x(2)] * 2), "b has 2 entries; it must be a"),
+    "rows": (lambda: ct.merge_statistics(x(3, 2), [x(2)] * 3), "merge_statistics: a is a Tensor"),
     "halves": (
         lambda: ct.merge_statistics([x(2).half()] * 3, [x(2)] * 3),
         "merge_statistics: a.Count.DataType is torch.float16",

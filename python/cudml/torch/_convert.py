@@ -47,7 +47,11 @@ class Row:
 
 
 class Report:
-    """What `convert` did: `model`, `rows`, a table by `print`, and `revert` to undo it."""
+    """What `convert` did: `model`, a table by `print`, and `revert` to undo it.
+
+    `rows` is the table's list: of each module its `name`, its `kind` in torch.nn, its `action`,
+    "taken", "fused" or "left", and a `note`.
+    """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model
@@ -69,8 +73,13 @@ class Report:
         lines = [head, *((r.name, r.kind, r.action, r.note) for r in self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(3)]
         text = ["  ".join([*map(str.ljust, line, widths), line[3]]).rstrip() for line in lines]
-        counts = ", ".join(f"{self.count(a)} {a}" for a in ("taken", "fused", "left"))
-        return "\n".join([*text, counts])
+        return "\n".join([*text, self._counts()])
+
+    def __repr__(self) -> str:
+        return f"<Report: {self._counts()}>"
+
+    def _counts(self) -> str:
+        return ", ".join(f"{self.count(a)} {a}" for a in ("taken", "fused", "left"))
 
     def _replace(self, module: torch.nn.Module, kind: type) -> None:
         """Changes the module's class, so that everything it holds stays as it is."""

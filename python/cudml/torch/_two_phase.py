@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import cudml
+from cudml._errors import kind_of
 from cudml._typing import ActivationLike, Axes, GradientName, Number, WideDtype
 from cudml.torch._activations import encode
 from cudml.torch._arguments import axes_of, flag, real
@@ -89,8 +90,10 @@ def merge_statistics(a: Sequence[Tensor], b: Sequence[Tensor]) -> Triple:
 def _check_triples(a: Any, b: Any) -> None:
     op = "merge_statistics"
     for name, triple in (("a", a), ("b", b)):
-        if not isinstance(triple, (tuple, list)) or len(triple) != 3:
-            raise TypeError(f"{op}: {name} must be a tuple or list of three tensors")
+        is_list = isinstance(triple, (tuple, list))
+        if not is_list or len(triple) != 3:
+            what = f"has {len(triple)} entries" if is_list else f"is a {kind_of(triple)}"
+            raise TypeError(f"{op}: {name} {what}; it must be a tuple or list of three tensors")
         named = zip(_STATISTICS, triple, strict=True)
         check_tensors(op, **{f"{name}.{field}": t for field, t in named})
         for field, t in zip(_STATISTICS, triple, strict=True):

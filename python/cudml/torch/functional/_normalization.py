@@ -119,7 +119,11 @@ def layer_norm(
     *,
     activation: Any = None,
 ) -> Tensor:
-    """Normalizes over the last dimensions; `bias` may be given without `weight`."""
+    """Normalizes over the last dimensions; `bias` may be given without `weight`.
+
+    `activation` is applied on the way: one of `cudml.mean_variance_normalization`'s, as "relu",
+    "gelu" in its erf form, or ("leaky_relu", {"alpha": 0.1}); torch's name "silu" is one, too.
+    """
     x = tensor("layer_norm", "input", input)
     groups = _trailing("layer_norm", tuple(x.shape), normalized_shape)
     shaped("layer_norm", groups.weight, weight=weight, bias=bias)
@@ -138,7 +142,7 @@ def rms_norm(
     """Divides by the root of the mean square over the last dimensions.
 
     Without `eps` it is torch's: the spacing at 1 of the type that it computes in, which for 16-bit
-    data is float32; in older releases, of input's type.
+    data is float32; in older releases, of input's type. `activation` is as in `layer_norm`.
     """
     x = tensor("rms_norm", "input", input)
     groups = _trailing("rms_norm", tuple(x.shape), normalized_shape)
@@ -163,7 +167,10 @@ def group_norm(
     *,
     activation: Any = None,
 ) -> Tensor:
-    """Normalizes {N,C,...} over groups of channels; channels-last memory is not copied."""
+    """Normalizes {N,C,...} over groups of channels; channels-last memory is not copied.
+
+    `activation` is as in `layer_norm`.
+    """
     x = tensor("group_norm", "input", input)
     groups = _of_channels(tuple(x.shape), num_groups)
     shaped("group_norm", groups.weight, weight=weight, bias=bias)
@@ -271,7 +278,7 @@ def instance_norm(
     """Normalizes every channel of every sample of {N,C,...} by itself.
 
     Running statistics that are given are updated with the mean over the batch; without
-    `use_input_stats` they take the place of input's own.
+    `use_input_stats` they take the place of input's own. `activation` is as in `layer_norm`.
     """
     x = tensor("instance_norm", "input", input)
     return _per_channel(
@@ -294,7 +301,8 @@ def batch_norm(
 ) -> Tensor:
     """Normalizes the channels of {N,C,...} over the batch, or with running statistics.
 
-    In training the running statistics that are given are updated.
+    In training the running statistics that are given are updated. `activation` is as in
+    `layer_norm`.
     """
     x = tensor("batch_norm", "input", input)
     return _per_channel(

@@ -1,8 +1,9 @@
 """Modules with torch.nn's names, constructors and checkpoints on cudml's operators.
 
-A checkpoint of torch.nn's modules loads strictly. Normalizations take `activation=` in addition.
-Beside them stand modules with cudml's own arguments, as `MaxPooling` and
-`MeanVarianceNormalization`. `cudml.torch.convert` puts them into a model that is there.
+A checkpoint of torch.nn's modules loads strictly. Normalizations take `activation=` in addition, as
+`cudml.torch.functional.layer_norm` has it. Beside them stand modules with cudml's own arguments, as
+`MaxPooling` and `MeanVarianceNormalization`. `cudml.torch.convert` puts them into a model that is
+there.
 """
 
 from . import functional
