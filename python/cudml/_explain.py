@@ -170,7 +170,8 @@ def kernels(family: str, *, device: str = "cuda") -> tuple[Kernel, ...]:
     family : str
         An operator's name, or ``"pool"``, ``"winners"`` (max pooling with indices),
         ``"max_pool_grad"``, ``"average_pool_grad"``, ``"lp_pool_grad"``, ``"unpool"``, ``"pad"``,
-        ``"pad_grad"``, ``"mvn"`` or ``"mvn_grad"``.
+        ``"pad_grad"``, ``"mvn"``, ``"mvn_grad"``, ``"statistics"``, ``"merge"`` or
+        ``"normalize"``.
     device : str
         ``"cuda"`` or ``"cpu"``. On the CPU the list is that of the instruction set in use.
 
