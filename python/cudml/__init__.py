@@ -3,8 +3,11 @@
 The operators are functions of this module and take arrays where they lie: NumPy's, or those
 of any library with DLPack or the CUDA array interface. `cudml.directml` and `cudml.Operator` follow
 DirectML's own path with versioned descriptors, and `cudml.descriptors` describes the functions that
-DirectML does not have; `cudml.reference` states every operator in NumPy;
-`explain` says which kernel a call would run on.
+DirectML does not have; `explain` says which kernel a call would run on.
+
+Three modules are imported by themselves, as by ``import cudml.torch``: `cudml.torch` takes PyTorch's
+tensors, with gradients; `cudml.reference` states every operator in NumPy; `cudml.bounds` judges
+results by it.
 """
 
 from cudml import descriptors, directml
