@@ -185,12 +185,20 @@ Dtype wide_dtype(const char* op, py::handle object) {
   refuse_type(op, ": DataType is ", text_of(object), "; it must be float32 or float64");
 }
 
+std::string given_for_several(const char* name, py::handle object) {
+  if (!PyTuple_Check(object.ptr()) && !PyList_Check(object.ptr()))
+    return join(name, " is ", text_of(object), " (", type_name(object), ')');
+  const Py_ssize_t length = PySequence_Fast_GET_SIZE(object.ptr());
+  return join(name, " has ", length, length == 1 ? " entry" : " entries");
+}
+
 py::tuple entries_of(const char* op, const char* name, py::handle object, int count,
                      const char* what) {
   const bool is_one = (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) &&
                       PySequence_Fast_GET_SIZE(object.ptr()) == count;
-  check_type(is_one, op, ": ", name, " is ", text_of(object), " (", type_name(object),
-             "); it must be a tuple or list of ", count, ", ", what);
+  if (!is_one)
+    refuse_type(op, ": ", given_for_several(name, object), "; it must be a tuple or list of ",
+                count, ", ", what);
   py::tuple entries(count);
   for (Py_ssize_t i = 0; i < count; ++i)
     entries[size_t(i)] = py::reinterpret_borrow<py::object>(PySequence_Fast_ITEMS(object.ptr())[i]);

@@ -73,6 +73,9 @@ Dtype index_dtype(const char* op, py::handle object);
 /// float32 or float64, of statistics and sums, given as a name or a dtype.
 Dtype wide_dtype(const char* op, py::handle object);
 
+/// "out is 3 (int)", "out has 1 entry": what is given where a tuple or list of arrays is wanted.
+std::string given_for_several(const char* name, py::handle object);
+
 /// The entries of a tuple or list of so many, as the argument `name` must be; `what` says of what.
 py::tuple entries_of(const char* op, const char* name, py::handle object, int count,
                      const char* what);

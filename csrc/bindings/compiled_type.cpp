@@ -14,8 +14,12 @@
 namespace cudml::bindings {
 namespace {
 
+// Their first lines are the signatures that `inspect` and `help` show.
 constexpr const char* kCallDoc =
-    R"(Run the operator on arrays.
+    R"(__call__($self, /, *inputs, out=None, workspace=None, stream=None)
+--
+
+Run the operator on arrays.
 
 Parameters
 ----------
@@ -64,7 +68,10 @@ Examples
 (True, [1, 1, 1, 2]))";
 
 constexpr const char* kExplainDoc =
-    R"(Say which kernel runs, why, and how many bytes it must move, for well aligned arrays.
+    R"(explain($self, /)
+--
+
+Say which kernel runs, why, and how many bytes it must move, for well aligned arrays.
 
 Returns
 -------

@@ -43,7 +43,9 @@ PoolDesc pool_desc(const char* op, PoolKind kind, int rank, const Geometry& geom
 /// The two arrays of `out`.
 std::pair<py::object, py::object> pair_of(const char* op, py::handle out) {
   const auto pair = two_of(out);
-  check_type(pair.has_value(), op, ": out is no pair; with return_indices it must be (y, indices)");
+  if (!pair)
+    refuse_type(op, ": ", given_for_several("out", out),
+                "; with return_indices it must be (y, indices)");
   check_type(!pair->first.is_none() && !pair->second.is_none(), op,
              ": out has None in it; both y and indices must be arrays");
   return *pair;

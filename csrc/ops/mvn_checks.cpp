@@ -39,7 +39,7 @@ Dims group_sizes(const Dims& axes, const TensorDesc& x) {
 void check_broadcast(const char* op, const char* field, const TensorDesc& x,
                      const TensorDesc& tensor) {
   check(tensor.rank() == x.rank(), op, ": ", field, ".DimensionCount is ", tensor.rank(),
-        "; it must be InputTensor's, ", x.rank());
+        "; it must be InputTensor's, ", x.rank(), ", with a size of 1 where it repeats");
   for (int d = 0; d < x.rank(); ++d)
     check(tensor.sizes[d] == x.sizes[d] || tensor.sizes[d] == 1, op, ": ", field, ".Sizes[", d,
           "] is ", tensor.sizes[d], "; it must be 1",
@@ -60,8 +60,10 @@ void check_parameter(const char* op, const char* field, const TensorDesc& x,
 void check_wide(const char* op, const char* field, const TensorDesc& x, const TensorDesc& tensor) {
   const bool is_permitted =
       tensor.dtype == x.dtype || tensor.dtype == Dtype::float32 || tensor.dtype == Dtype::float64;
-  check_type(is_permitted, op, ": ", field, ".DataType is ", name_of(tensor.dtype),
-             "; it must be InputTensor's, ", name_of(x.dtype), ", float32 or float64");
+  const bool is_half = size_of(x.dtype) == 2;  // the others are among the two
+  check_type(is_permitted, op, ": ", field, ".DataType is ", name_of(tensor.dtype), "; it must be ",
+             is_half ? "InputTensor's, " : "", is_half ? name_of(x.dtype) : "", is_half ? ", " : "",
+             "float32 or float64");
 }
 
 void check_statistic(const char* op, const char* field, const TensorDesc& x,

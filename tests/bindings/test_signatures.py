@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import cudml
+from cudml import directml
 
 SIGNATURES = {
     "max_pooling": (
@@ -117,6 +118,20 @@ def test_where_functions_say_they_live(name: str) -> None:
     function = getattr(cudml, name)
     assert inspect.isfunction(function) and function.__name__ == name
     assert function.__module__.split(".")[0] == "cudml"
+
+
+def test_signatures_of_what_is_compiled() -> None:
+    """As help and editors read them, of the type and of an object."""
+    kind = cudml.CompiledOperator
+    wanted = "(self, /, *inputs, out=None, workspace=None, stream=None)"
+    assert str(inspect.signature(kind.__call__)) == wanted
+    assert str(inspect.signature(kind.explain)) == "(self, /)"
+    side = directml.BufferTensorDesc("FLOAT32", [3])
+    desc = directml.PaddingOperatorDesc(
+        InputTensor=side, OutputTensor=side, PaddingMode="EDGE", PaddingValue=0,
+        StartPadding=[0], EndPadding=[0],
+    )  # fmt: skip
+    assert str(inspect.signature(cudml.Operator(desc).compile())) == wanted.replace("self, /, ", "")
 
 
 def test_all() -> None:

@@ -195,7 +195,9 @@ def shown(value: Any) -> str:
 
 REFUSALS: tuple[tuple[type[Exception], str, dict[str, Any]], ...] = (
     (TypeError, "a is", {"a": A[0]}),
-    (TypeError, "it must be a tuple or list of 3, count, mean and m2", {"b": A[:2]}),
+    (TypeError, "b has 2 entries; it must be a tuple or list of 3, count, mean and m2",
+     {"b": A[:2]}),
+    (TypeError, "a has 1 entry; it must be", {"a": [A[0]]}),
     (TypeError, "b.Mean (b[1]) is None", {"b": (A[0], None, A[2])}),
     (TypeError, "a.Count.DataType is float16; it must be float32 or float64",
      {"a": tuple(s.astype("f2") for s in A), "out": None}),

@@ -229,6 +229,13 @@ def test_shape_of_the_pair() -> None:
     for error, out in pairs:
         with refused((error, ValueError) if isinstance(out, tuple) else error, "max_pooling:"):
             cudml.max_pooling(x, 2, return_indices=True, out=out)
+    for out, words in (
+        (y, "(ndarray); with"),
+        ((y,), "has 1 entry; with"),
+        (3, "is 3 (int); with"),
+    ):
+        with refused(TypeError, "max_pooling: out ", f"{words} return_indices it must be (y, ind"):
+            cudml.max_pooling(x, 2, return_indices=True, out=out)
     with refused(TypeError, "max_pooling:", "out"):
         cudml.max_pooling(x, 2, out=(y, index))
     assert np.all(y == 9) and np.all(index == 9)
