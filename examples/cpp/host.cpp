@@ -1,4 +1,5 @@
-// Every operator on the host: a descriptor, an execution, the values.
+// Pooling with its gradients, padding and normalization on the host: a descriptor, an execution,
+// the values. Unpooling and batch normalization are called alike.
 #include <cudml/cudml.hpp>
 
 #include <cstdio>

@@ -5,9 +5,9 @@ of any library with DLPack or the CUDA array interface. `cudml.directml` and `cu
 DirectML's own path with versioned descriptors, and `cudml.descriptors` describes the functions that
 DirectML does not have; `explain` says which kernel a call would run on.
 
-Three modules are imported by themselves, as by ``import cudml.torch``: `cudml.torch` takes PyTorch's
-tensors, with gradients; `cudml.reference` states every operator in NumPy; `cudml.bounds` judges
-results by it.
+Three modules are imported by themselves, as by ``import cudml.torch``: `cudml.torch` takes
+PyTorch's tensors, with gradients; `cudml.reference` states every operator in NumPy; `cudml.bounds`
+judges results by it.
 """
 
 from cudml import descriptors, directml
