@@ -1,6 +1,7 @@
 // Importing arrays by DLPack: by the exchange table of their type, else by a capsule.
 #include "bindings/dlpack.h"
 
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +15,16 @@
 
 namespace cudml::bindings {
 namespace {
+
+/// ", float8_e4m3fn" of the type codes from 7 on, which number the narrow floats; else nothing.
+std::string narrow_float(int code) {
+  constexpr const char* kNames[] = {"float8_e3m4",     "float8_e4m3",     "float8_e4m3b11fnuz",
+                                    "float8_e4m3fn",   "float8_e4m3fnuz", "float8_e5m2",
+                                    "float8_e5m2fnuz", "float8_e8m0fnu",  "float6_e2m3fn",
+                                    "float6_e3m2fn",   "float4_e2m1fn"};
+  const int place = code - 7;
+  return place >= 0 && place < int(std::size(kNames)) ? join(", ", kNames[place]) : "";
+}
 
 Dtype dtype_of_dlpack(const Argument& at, dlpack::DataType type) {
   using namespace dlpack;
@@ -35,9 +46,9 @@ Dtype dtype_of_dlpack(const Argument& at, dlpack::DataType type) {
                      : type.code == kFloat   ? "float"
                      : type.code == kBfloat  ? "bfloat"
                                              : nullptr;
-  std::string found =
-      kind ? join(kind, int(type.bits))
-           : join("of DLPack's type code ", int(type.code), " with ", int(type.bits), " bits");
+  std::string found = kind ? join(kind, int(type.bits))
+                           : join("of DLPack's type code ", int(type.code), " with ",
+                                  int(type.bits), " bits", narrow_float(type.code));
   if (type.code == kBool && type.bits == 8) found = kind;
   refuse_element_type(at, type.lanes == 1 ? found : join(found, " in ", type.lanes, " lanes"));
 }

@@ -244,7 +244,8 @@ def test_names_of_types_stay_short() -> None:
     ("says", "wanted"),
     [
         ({"code": 3, "bits": 64}, "is of DLPack's type code 3 with 64 bits;"),
-        ({"code": 10, "bits": 8}, "is of DLPack's type code 10 with 8 bits;"),
+        ({"code": 10, "bits": 8}, "is of DLPack's type code 10 with 8 bits, float8_e4m3fn;"),
+        ({"code": 18, "bits": 8}, "is of DLPack's type code 18 with 8 bits;"),
         ({"code": 6, "bits": 8}, "is bool;"),
         ({"code": 5, "bits": 64}, "is complex64;"),
         ({"code": 4, "bits": 32}, "is bfloat32;"),
