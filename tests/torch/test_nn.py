@@ -305,3 +305,24 @@ def test_what_the_texts_of_modules_say() -> None:
         "MeanVarianceNormalization(axes=1, use_mean=True, use_variance=True, epsilon=1e-05, "
         "activation=None)"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "activation", "text"),
+    [(ValueError, "swoosh", "one of identity"), (ValueError, ("elu", {"beta": 1}), "beta does not"),
+     (TypeError, ("elu", 1, 2), "or (name,"), (TypeError, ("elu", {"alpha": "1"}), "real number")],
+)  # fmt: skip
+def test_activations_are_refused_when_a_module_is_made(
+    error: type[Exception], activation: Any, text: str
+) -> None:
+    modules = (
+        lambda a: ours.GroupNorm(2, 4, activation=a),
+        lambda a: ours.LayerNorm(4, activation=a),
+        lambda a: ours.RMSNorm(4, activation=a),
+        lambda a: ours.BatchNorm2d(4, activation=a),
+        lambda a: ours.InstanceNorm3d(4, activation=a),
+        lambda a: ours.MeanVarianceNormalization(axes=1, activation=a),
+    )
+    for make in modules:
+        with refused(error, "Norm", "FusedActivation", text):
+            make(activation)

@@ -179,5 +179,6 @@ def _summary(outcomes: list[Outcome]) -> str:
     cases = sum(outcome.cases for outcome in outcomes)
     wrong = sum(len(outcome.mismatches) for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
-    verdict = f"{wrong} of {cases} cases differ" if wrong else f"all {cases} cases agree"
+    agreed = f"all {cases} cases agree" if cases != 1 else "the one case agrees"
+    verdict = f"{wrong} of {cases} cases differ" if wrong else agreed
     return f"{verdict} with the reference, {seconds:.1f} s"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import cudml.torch as canonical
+from cudml.torch._activations import encode
 
 
 class _Canonical(torch.nn.Module):
@@ -175,6 +176,7 @@ class MeanVarianceNormalization(_Canonical):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        encode(type(self).__name__, activation)  # refused here, not in a call
         self.axes = axes
         self.use_mean = use_mean
         self.use_variance = use_variance

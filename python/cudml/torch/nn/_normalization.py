@@ -15,6 +15,8 @@ from torch import Tensor, fx
 from torch.nn.modules import batchnorm, instancenorm
 
 from cudml.torch import functional as F
+from cudml.torch._activations import encode
+from cudml.torch.functional._arguments import activation as activation_of
 
 from ._shared import fused
 
@@ -32,6 +34,7 @@ class _Activated(torch.nn.Module):
     def __init__(self, *args: Any, activation: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if activation is not None:
+            encode(type(self).__name__, activation_of(activation))  # refused here, not in a call
             self.activation = activation
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
