@@ -38,7 +38,8 @@ bool has_strip_vectors(const PoolCall& call) {
 int32_t strip_rows_of(const PoolPlan& p, bool is_max, int64_t columns) {
   constexpr int64_t kThreads = 1 << 17;  // fill a GPU
   const PoolAxis& depth = p.axis[0];
-  if (depth.window != 1 || depth.start != 0 || depth.in != depth.out) return 0;
+  // Slices further apart end in the pads behind, if there are as many outputs as slices.
+  if (depth.window != 1 || depth.stride != 1 || depth.start != 0 || depth.in != depth.out) return 0;
   const int32_t few = is_max ? 4 : 6, many = is_max ? 16 : 14;
   return inner_outputs(p) < kThreads * columns * many ? few : many;
 }

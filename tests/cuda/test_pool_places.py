@@ -36,11 +36,13 @@ def test_windows_of_nine_taps_and_others(window: tuple[int, ...], op: str) -> No
 @pytest.mark.small
 @pytest.mark.device
 @pytest.mark.parametrize("op", ["average_pooling", "max_pooling"])
-@pytest.mark.parametrize("pads", [(1, 2), (0, 0), (0, 1)], ids=str)
-def test_every_second_slice(pads: tuple[int, int], op: str) -> None:
-    """Of four, between pads that give four outputs, two or three: none is that of its own slice."""
-    x = data((2, 3, 4, 7, 12), "float32", 2)
-    start, end = (pads[0], 1, 0), (pads[1], 0, 1)
+@pytest.mark.parametrize("pads", [(1, 2), (0, 3), (0, 0), (0, 1)], ids=str)
+@pytest.mark.parametrize("columns", [12, 13])
+def test_every_second_slice(columns: int, pads: tuple[int, int], op: str) -> None:
+    """Of four, between pads that give four outputs, two or three: none is that of its own slice,
+    whether rows are whole vectors or not."""
+    x = data((2, 3, 4, 7, columns), "float32", 2)
+    start, end = (pads[0], 1, 1), (pads[1], 0, 1)
     how = {"strides": (2, 1, 1), "start_padding": start, "end_padding": end}
     with environment(CUDML_KERNEL="pool_tile_3x3_s1"):
         check(op, x, window_size=(1, 3, 3), **how, layouts=("contiguous",))
