@@ -194,7 +194,7 @@ __device__ __forceinline__ void load_and_join(const PoolShape<int32_t>& s, const
       load.template operator()<0>();
     else if constexpr (Tile::kWidth > Tile::kStride)
       load.template operator()<1>();
-    out.add(in, k * (Tile::kHeight * Tile::kWidth));
+    out.add(in, (k - place.depth.first) * (Tile::kHeight * Tile::kWidth));
   }
 }
 
@@ -246,8 +246,9 @@ struct WinnerPlace {
   }
 };
 
-/// Decodes the tap number of output (i, j) of a tile. One that was never chosen is the first real
-/// tap.
+/// Decodes the tap number of output (i, j) of a tile, which counts from the first real plane on:
+/// all planes of a window may be more than 32 bits hold. One that was never chosen is the first
+/// real tap.
 template <class Tile>
 __device__ __forceinline__ WinnerPlace winner_at(const PoolShape<int32_t>& s,
                                                  const TilePlace<Tile>& place, int i, int j,
@@ -255,7 +256,7 @@ __device__ __forceinline__ WinnerPlace winner_at(const PoolShape<int32_t>& s,
   const TapsOf<int32_t> rows = place.row_taps(s, i), columns = place.column_taps(s, j);
   const bool is_first = tap < 0;
   const uint32_t line = uint32_t(tap) / Tile::kWidth, column = uint32_t(tap) - line * Tile::kWidth;
-  const int32_t d = is_first ? place.depth.first : int32_t(line / Tile::kHeight);
+  const int32_t d = place.depth.first + (is_first ? 0 : int32_t(line / Tile::kHeight));
   const int32_t h = is_first ? rows.first : int32_t(line % Tile::kHeight);
   const int32_t w = is_first ? columns.first : int32_t(column);
   return {{place.plane(s, d), place.ih + i * Tile::kStride + h, place.iw + j * Tile::kStride + w},

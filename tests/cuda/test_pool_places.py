@@ -48,6 +48,20 @@ def test_every_second_slice(columns: int, pads: tuple[int, int], op: str) -> Non
         check(op, x, window_size=(1, 3, 3), **how, layouts=("contiguous",))
 
 
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.device
+@pytest.mark.decision("D-POOL-5", "D-MAX-1")
+@pytest.mark.parametrize("before", [2**28, 2**29])
+def test_slices_behind_very_long_pads(before: int) -> None:
+    """The taps of a window's real planes, counted from its first one, number more than 2^31."""
+    x = data((1, 2, 3, 8, 9), "float16", 5)
+    how = {"strides": (1, 2, 2), "start_padding": (before, 1, 1), "end_padding": (0, 1, 1)}
+    with environment(CUDML_KERNEL="pool_tile_3x3_s2"):
+        check("max_pooling", x, window_size=(before + 2, 3, 3), **how, return_indices=True,
+              layouts=("contiguous",))  # fmt: skip
+
+
 @pytest.mark.device
 @pytest.mark.parametrize("p", [1, 2, 3, 5])
 def test_powers_in_large_windows(p: int) -> None:
