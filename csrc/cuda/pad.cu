@@ -8,10 +8,11 @@
 namespace cudml::cuda {
 namespace {
 
-/// The largest power of two that divides both addresses.
+/// The largest power of two that divides both arrays' addresses, at most 256, as when the choice
+/// was made.
 int64_t alignment_of(const void* x, const void* y) {
-  const uintptr_t bits = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
-  return bits ? int64_t{1} << std::countr_zero(bits) : 256;
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y) | 256;
+  return int64_t{1} << std::countr_zero(bits);
 }
 
 /// The constant, again and again.
@@ -20,13 +21,6 @@ Bytes16 constant_of(const PadPlan& widened_plan) {
   std::memcpy(constant.v, widened_plan.value.bytes, 8);
   std::memcpy(constant.v + 2, widened_plan.value.bytes, 8);
   return constant;
-}
-
-/// The addresses may be better aligned than the choice could know, and the plan wider: tiles still
-/// fit the shared memory that was chosen.
-PadRows chosen_rows(const PadPlan& widened_plan, const Choice& choice) {
-  return rows_of(PadKernel(choice.kernel), widened_plan,
-                 choice.geometry.shared_bytes / int64_t(sizeof(PadRow)));
 }
 
 template <class T>
@@ -41,7 +35,7 @@ void launch_pad(const PadPlan& plan, const Choice& choice, const void* from, voi
   if (kernel == PadKernel::generic)
     return launch(choice.name, pad_generic_kernel<T>, choice.geometry, target, plan, x, y, value,
                   pad_elements(plan));
-  const PadRows rows = chosen_rows(plan, choice);
+  const PadRows rows = rows_of(kernel, plan);
   if (kernel == PadKernel::row)
     launch(choice.name, pad_row_kernel<T>, choice.geometry, target, rows, x, y, value, constant);
   else if (kernel == PadKernel::flat)
@@ -53,7 +47,7 @@ void launch_pad(const PadPlan& plan, const Choice& choice, const void* from, voi
 void launch_wide(const PadPlan& plan, const Choice& choice, const void* x, void* y,
                  const Target& target) {
   launch(choice.name, pad_strided_kernel<Bytes16>, choice.geometry, target,
-         chosen_rows(plan, choice), static_cast<const Bytes16*>(x), static_cast<Bytes16*>(y),
+         rows_of(PadKernel::wide, plan), static_cast<const Bytes16*>(x), static_cast<Bytes16*>(y),
          constant_of(plan));
 }
 
@@ -63,8 +57,7 @@ void pad(const PadPlan& plan, const Choice& choice, const void* from, void* y,
          const Target& target) {
   if (pad_elements(plan) == 0) return;
   const void* const x = static_cast<const char*>(from) + plan.x_first * plan.item_size;
-  const int width = pad_width(PadKernel(choice.kernel));
-  const PadPlan wide = widened(plan, width, alignment_of(x, y));
+  const PadPlan wide = widened(plan, PadKernel(choice.kernel), alignment_of(from, y));
   switch (wide.item_size) {
     case 1: return launch_pad<uint8_t>(wide, choice, x, y, target);
     case 2: return launch_pad<uint16_t>(wide, choice, x, y, target);

@@ -9,7 +9,8 @@ namespace cudml::cuda {
 namespace {
 
 constexpr int64_t kVectorBytes = 16;
-constexpr int64_t kLongRow = 256;  // bytes from which rows are worth a kernel of their own
+constexpr int64_t kLongRow = 256;    // bytes from which rows are worth a kernel of their own
+constexpr int64_t kTileRows = 1024;  // at most, for the sake of shared memory
 
 constexpr int64_t kLongestRow = int64_t{1} << 27;  // elements, so that 32 bits count its bytes
 
@@ -78,11 +79,13 @@ int64_t pad_elements(const PadPlan& plan) {
   return n;
 }
 
-PadPlan widened(const PadPlan& plan, int most, int64_t alignment) {
+PadPlan widened(const PadPlan& plan, PadKernel kernel, int64_t alignment) {
+  // The first element that is read may be aligned less than the array's.
+  const int64_t bits = alignment | plan.x_first * plan.item_size, common = bits & -bits;
   PadPlan wide = plan;
   for (size_t i = size_t(plan.item_size); i < sizeof wide.value.bytes; ++i)
     wide.value.bytes[i] = wide.value.bytes[i - size_t(plan.item_size)];
-  while (wide.item_size < most && doubles(wide, alignment)) {
+  while (wide.item_size < pad_width(kernel) && doubles(wide, common)) {
     wide.item_size *= 2;
     PadAxis& last = wide.axis[wide.rank - 1];
     last.in /= 2;
@@ -97,7 +100,7 @@ PadPlan widened(const PadPlan& plan, int most, int64_t alignment) {
   return wide;
 }
 
-PadRows rows_of(PadKernel kernel, const PadPlan& plan, int64_t most_rows) {
+PadRows rows_of(PadKernel kernel, const PadPlan& plan) {
   PadRows r;
   const PadLine line = line_of(plan);
   r.outer_rank = line.outer_rank;
@@ -119,7 +122,7 @@ PadRows rows_of(PadKernel kernel, const PadPlan& plan, int64_t most_rows) {
   const int64_t units = cut_row(kernel, plan.item_size, r);
   const int64_t vectors = std::max<int64_t>(1, r.out * plan.item_size / kVectorBytes);
   r.tiles = cut_rows(row_count(plan, line), units, kernel == PadKernel::flat ? vectors : units,
-                     most_rows);
+                     kTileRows);
   r.by_units = FastDiv(uint32_t(units));
   r.by_inner = FastDiv(at_least_1(r.inner_last - r.inner_first));
   r.by_border = FastDiv(at_least_1(uint32_t(units) - (r.inner_last - r.inner_first)));
@@ -128,11 +131,9 @@ PadRows rows_of(PadKernel kernel, const PadPlan& plan, int64_t most_rows) {
 
 namespace {
 
-/// The first element that is read may be aligned less than the array's.
 template <PadKernel kKernel>
 PadPlan plan_for(const PadPlan& plan, const Situation& s) {
-  const int64_t bits = s.alignment | plan.x_first * plan.item_size;
-  return widened(plan, pad_width(kKernel), bits & -bits);
+  return widened(plan, kKernel, s.alignment);
 }
 
 template <PadKernel kKernel>

@@ -17,9 +17,11 @@ constexpr int pad_width(PadKernel kernel) {
   return kernel == PadKernel::wide ? 16 : kernel == PadKernel::generic ? 1 : 8;
 }
 
-/// The same copy in elements of up to `most` bytes, where sizes, pads, strides and addresses
-/// divide. `value` holds the constant again and again.
-PadPlan widened(const PadPlan& plan, int most, int64_t alignment);
+/// The same copy in the largest elements that the kernel moves and that divide sizes, pads, strides
+/// and addresses. `value` holds the constant again and again. Where x_first makes up for what the
+/// arrays' addresses lack, that does not count: a launch is to have the rows that its kernel was
+/// chosen for.
+PadPlan widened(const PadPlan& plan, PadKernel kernel, int64_t alignment);
 
 /// A dimension around the rows.
 struct PadOuter {
@@ -49,9 +51,8 @@ struct PadRows {
   FastDiv by_run, by_units, by_inner, by_border;
 };
 
-/// For all kernels but the generic one. Shared memory holds at most `most_rows` rows of a tile.
-inline constexpr int64_t kPadTileRows = 1024;
-PadRows rows_of(PadKernel kernel, const PadPlan& widened_plan, int64_t most_rows = kPadTileRows);
+/// For all kernels but the generic one.
+PadRows rows_of(PadKernel kernel, const PadPlan& widened_plan);
 
 /// Elements of the result.
 int64_t pad_elements(const PadPlan& plan);

@@ -52,3 +52,18 @@ def test_planes_side_by_side_with_gaps() -> None:
         cudml.max_pooling(x, **how, out=out)
     assert np.array_equal(out, y)
     assert (room[:, y[0].size :] == 7).all()
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_slices_that_begin_at_a_vector_of_an_array_that_does_not(dtype: str) -> None:
+    """Short rows of a gradient between vectors, whose slices are whole vectors of other rows."""
+    n = 8 // np.dtype(dtype).itemsize
+    grad = data((2, 700, 2 * n), dtype, 4)
+    grad = ordered(grad, [0, 1, 2], grad.itemsize)
+    pads = (0, 0, n - 1), (0, 0, 1)
+    with environment(CUDML_KERNEL="pad_flat"):
+        result = cudml.padding_grad(grad, (2, 700, n), *pads)
+    assert np.array_equal(result, grad[..., n - 1 : -1])
