@@ -141,12 +141,16 @@ bool has_columns(const MvnPlan& plan, const Situation&) {
   return plan.reduced[plan.reduced_rank - 1].x != 1 || is_folded(plan);
 }
 
+/// Rows, columns and blocks are numbered in 32 bits. Of large batches no more is asked: they are to
+/// have the kernels, and the bits, of small ones (D-TEN-9).
+template <MvnColumns (*... kCuts)(const MvnPlan&)>
 bool are_columns_indexable(const MvnPlan& plan, const Situation&) {
   const MvnColumns c = columns_of(plan);
-  // Parts and rows are numbered in 32 bits, and so are the blocks.
+  const auto fits = [](const MvnColumns& cut) {
+    return cut.tiles * cut.outer * cut.parts < kMvnOffsetLimit;
+  };
   return c.axis.size < kMvnOffsetLimit / 2 && c.rows < kMvnOffsetLimit / 2 &&
-         c.outer * c.rows < kMvnOffsetLimit / 2 &&
-         c.outer * ceil_div(c.axis.size, mvn_vector(plan.dtype)) < kMvnOffsetLimit / 2;
+         (fits(kCuts(plan)) && ...);
 }
 
 bool are_parts_joinable(const MvnPlan& plan, const Situation&) {
@@ -160,10 +164,7 @@ bool are_columns_short(const MvnPlan& plan, const Situation&) {
 
 bool is_long(const MvnPlan& plan, const Situation&) { return plan.group_size >= kLeastSplit; }
 
-bool is_splittable(const MvnPlan& plan, const Situation&) {
-  // The groups' last parts may end beyond them.
-  return plan.groups < kMvnOffsetLimit / 32 && plan.group_size < kMvnOffsetLimit / 2;
-}
+bool is_splittable(const MvnPlan& plan, const Situation&) { return are_parts_countable(plan); }
 
 /// Blocks that fill the GPU several times.
 int64_t many_blocks(const Situation& situation) { return int64_t{situation.multiprocessors} * 16; }
@@ -238,8 +239,9 @@ constexpr Predicate<MvnPlan> kIsIndexable = {
 constexpr Predicate<MvnPlan> kHasColumns = {
     "a group's elements, or pieces of at most 64, stand apart, whatever is kept beside them",
     has_columns};
-constexpr Predicate<MvnPlan> kAreColumnsIndexable = {"rows and columns together stay below 2^30",
-                                                     are_columns_indexable};
+template <MvnColumns (*... kCuts)(const MvnPlan&)>
+constexpr Predicate<MvnPlan> kAreColumnsIndexable = {
+    "rows and columns stay below 2^30, and blocks below 2^31", are_columns_indexable<kCuts...>};
 
 constexpr Kernel<MvnPlan> kKernels[] = {
     {"mvn_rows",
@@ -267,18 +269,19 @@ constexpr Kernel<MvnPlan> kKernels[] = {
     {"mvn_column_tile",
      {kIsTileType,
       kHasColumns,
-      kAreColumnsIndexable,
-      {"groups have at most 512 elements, none of them neighbours", are_columns_short}},
+      {"groups have at most 512 elements, none of them neighbours", are_columns_short},
+      kAreColumnsIndexable<mvn_column_tiles_of>},
      with_statistics<column_tile_geometry>},
     {"mvn_columns",
      {kIsTileType,
       kHasColumns,
-      kAreColumnsIndexable,
+      kAreColumnsIndexable<mvn_columns_of, mvn_apply_columns_of>,
       {"fewer than 2^31 threads join the groups' parts", are_parts_joinable}},
      with_statistics<columns_geometry>},
     {"mvn_split",
      {{"groups have at least 4096 elements", is_long},
-      {"there are fewer than 2^26 groups of fewer than 2^30 elements", is_splittable}},
+      {"there are fewer than 2^26 groups of fewer than 2^30 elements, in fewer than 2^31 parts",
+       is_splittable}},
      with_statistics<split_geometry>},
     {"mvn_generic", {}, with_statistics<generic_geometry>},
 };
@@ -306,6 +309,12 @@ MvnParts mvn_split_parts(const MvnPlan& plan) {
       std::clamp(tiles / 4, std::clamp(tiles, int64_t{1}, int64_t{64}), kMostParts);
   const int64_t elements = ceil_div(ceil_div(plan.group_size, parts), step) * step;
   return {ceil_div(plan.group_size, elements), elements};
+}
+
+bool are_parts_countable(const MvnPlan& plan) {
+  // The groups' last parts may end beyond them.
+  return plan.groups < kMvnOffsetLimit / 32 && plan.group_size < kMvnOffsetLimit / 2 &&
+         plan.groups * mvn_split_parts(plan).count < kMvnOffsetLimit;
 }
 
 MvnColumns mvn_columns_of(const MvnPlan& plan) {

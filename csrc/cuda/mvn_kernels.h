@@ -66,6 +66,8 @@ struct MvnParts {
   int64_t elements = 0;  // of all parts but the last, whole accesses of all threads
 };
 MvnParts mvn_split_parts(const MvnPlan& plan);
+/// Whether 32 bits number groups, elements and parts: broadcast ones may be more than memory holds.
+bool are_parts_countable(const MvnPlan& plan);
 
 /// Columns: the fastest kept dimension, or that together with the reduced one inside it (channels
 /// of a group, NHWC), where every tensor walks both as one, else one of them alone.

@@ -49,8 +49,7 @@ bool are_groups_long(const Plan& plan, const Situation&) {
 }
 
 bool is_splittable(const Plan& plan, const Situation&) {
-  const MvnPlan groups = normalize_groups(plan);
-  return groups.groups < kMvnOffsetLimit / 32 && groups.group_size < kMvnOffsetLimit / 2;
+  return are_parts_countable(normalize_groups(plan));
 }
 
 int64_t normalizer_bytes(const Plan& plan) {
@@ -96,12 +95,13 @@ constexpr Kernel<Plan> kKernels[] = {
     {"normalize_columns",
      {kIsTileType,
       {"what shares statistics, or pieces of it of at most 64 elements, stands apart; rows and "
-       "columns stay below 2^30, threads that would join parts below 2^31",
+       "columns stay below 2^30, blocks and threads that would join parts below 2^31",
        are_columns}},
      columns_geometry},
     {"normalize_split",
      {{"at least 1024 elements share statistics", are_groups_long},
-      {"there are fewer than 2^26 groups of fewer than 2^30 elements", is_splittable}},
+      {"there are fewer than 2^26 groups of fewer than 2^30 elements, in fewer than 2^31 parts",
+       is_splittable}},
      split_geometry},
     {"normalize_generic", {}, generic_geometry},
 };

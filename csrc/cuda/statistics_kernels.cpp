@@ -22,7 +22,7 @@ bool are_columns(const StatisticsPlan& plan, const Situation& situation) {
 
 /// Also of short groups, one by one.
 bool is_splittable(const StatisticsPlan& plan, const Situation&) {
-  return plan.groups < kMvnOffsetLimit / 32 && plan.group_size < kMvnOffsetLimit / 2;
+  return are_parts_countable(statistics_groups(plan));
 }
 
 template <StatisticsKernel kKernel>
@@ -46,12 +46,13 @@ constexpr Kernel<StatisticsPlan> kKernels[] = {
      {kHasElements,
       kIsTileType,
       {"a group's elements, or pieces of at most 64, stand apart; rows and columns stay below "
-       "2^30, threads that join parts below 2^31",
+       "2^30, blocks and threads that join parts below 2^31",
        are_columns}},
      geometry_of<StatisticsKernel::columns>},
     {"statistics_split",
      {kHasElements,
-      {"there are fewer than 2^26 groups of fewer than 2^30 elements", is_splittable}},
+      {"there are fewer than 2^26 groups of fewer than 2^30 elements, in fewer than 2^31 parts",
+       is_splittable}},
      geometry_of<StatisticsKernel::split>},
     {"statistics_generic", {}, geometry_of<StatisticsKernel::generic>},
 };

@@ -83,3 +83,30 @@ def judge(kernel: str, op: str, **call: Any) -> None:
     results = list(found) if isinstance(found, tuple) else [found]
     verdict = bounds.compare(results, expected(op, **call))
     assert verdict.ok, f"{kernel}: {verdict.message}"
+
+
+def views(batch: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """So many times the same images of channels that lie side by side: views of a few elements."""
+    sizes = (batch, *shape)
+    steps = [int(np.prod(shape[a:])) * np.dtype(dtype).itemsize for a in range(len(sizes))]
+    return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), sizes, steps)
+
+
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("op", [OP, "normalization_statistics"])
+@pytest.mark.parametrize("pixels", [2, 512, 2**20])
+def test_large_batches_take_the_kernel_of_small_ones(pixels: int, op: str) -> None:
+    """2^30 rows and more: sums in another order would have other bits."""
+    kernels = set()
+    for batch in (3, 2**30 // pixels + 5):
+        x = views(batch, (pixels, 3), "float16")
+        kernels.add(cudml.explain(op, x, axes=1, device="sm_90").kernel)
+    assert len(kernels) == 1, kernels
+
+
+def test_more_parts_than_a_grid_counts() -> None:
+    """Of statistics of a row that is broadcast: what no memory holds."""
+    for rows, kernel in ((2**21, "statistics_split"), (2**22, "statistics_generic")):
+        x = np.broadcast_to(views(1, (2**24,), "float16"), (rows, 2**24))
+        explained = cudml.explain("normalization_statistics", x, axes=1, device="sm_90")
+        assert explained.kernel == kernel
