@@ -107,7 +107,8 @@ bool has_columns(const MvnGradPlan& plan, const Situation&) {
 
 bool are_rows_alike(const MvnGradPlan& plan, const Situation&) {
   const MvnGradColumns columns = mvn_grad_columns(plan);
-  bool are_alike = columns.rows < int64_t{1} << 30;
+  const MvnGradAxis& run = plan.reduced[plan.reduced_rank - 1];
+  bool are_alike = columns.rows < int64_t{1} << 30 && (run.x != 1 || run.size < int64_t{1} << 31);
   for (int d = 0; d < columns.row_rank; ++d) {
     const MvnGradAxis& a = plan.reduced[d];
     are_alike &= a.scale == 0 && a.bias == 0;
@@ -145,7 +146,8 @@ constexpr Kernel<MvnGradPlan> kKernels[] = {
      {{"elements are float32, float16 or bfloat16", is_tile_type},
       {"sums of groups are not what is asked for", has_no_sums},
       {"a cell's elements, or runs of them, stand apart in x", has_columns},
-      {"a cell has fewer than 2^30 of these, which scale and bias do not tell from each other",
+      {"a cell has fewer than 2^30 of these, shorter than 2^31, which scale and bias do not tell "
+       "from each other",
        are_rows_alike}},
      columns_geometry},
     {"mvn_grad_generic", {}, generic_geometry},

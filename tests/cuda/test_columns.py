@@ -110,3 +110,12 @@ def test_more_parts_than_a_grid_counts() -> None:
         x = np.broadcast_to(views(1, (2**24,), "float16"), (rows, 2**24))
         explained = cudml.explain("normalization_statistics", x, axes=1, device="sm_90")
         assert explained.kernel == kernel
+
+
+def test_runs_longer_than_32_bits_count() -> None:
+    """Two of them in each of two cells: columns are numbered inside a run in 32 bits."""
+    for run, kernel in ((2**31 - 1, "mvn_grad_columns"), (2**31, "mvn_grad_generic")):
+        x = views(1, (2, 2, run), "float16")[0]
+        x = np.lib.stride_tricks.as_strided(x, x.shape, (6 * run, 2 * run + 2, 2))
+        explained = cudml.explain(f"{OP}_grad", x, x, axes=(1, 2), device="sm_90")
+        assert explained.kernel == kernel
