@@ -14,7 +14,7 @@ struct MvnTileShared {
 
 /// One thread's part of a block's columns: kMvnTileRows rows of kVector columns.
 template <class T>
-struct MvnTile {
+struct MvnColumnTile {
   static constexpr int kN = kVector<T>;
 
   const MvnArgs<T>& args;
@@ -25,8 +25,8 @@ struct MvnTile {
   uint32_t width, first;  // columns of the block, and the first of this thread
   Carrier v[kMvnTileRows];
 
-  __device__ __forceinline__ MvnTile(const MvnArgs<T>& args, const MvnColumnShape& shape,
-                                     MvnTileShared<T>& shared)
+  __device__ __forceinline__ MvnColumnTile(const MvnArgs<T>& args, const MvnColumnShape& shape,
+                                           MvnTileShared<T>& shared)
       : args(args),
         shape(shape),
         shared(shared),
@@ -129,7 +129,7 @@ template <class T, bool kActivates>
 __global__ __launch_bounds__(kMvnThreads) void mvn_column_tile_kernel(const MvnArgs<T> args,
                                                                       const MvnColumnShape shape) {
   DEVICE_SHARED(shared, MvnTileShared<T>);
-  MvnTile<T> tile(args, shape, shared);
+  MvnColumnTile<T> tile(args, shape, shared);
   tile.read();
   if (args.has_statistics()) tile.make_normalizers();
   tile.template write<kActivates>();
