@@ -89,11 +89,14 @@ def test_grids_beyond_2_25_blocks(simulated: Any) -> None:
     assert not wrong
 
 
-def test_short_columns_of_more_than_2_26_groups(simulated: Any) -> None:
-    """They get the kernel of few groups, and so its bits."""
-    shape = (2**23 + 5, 3, 16)  # a block for each of the first dimension
+@pytest.mark.parametrize("shape", [(2**23 + 5, 3, 16), (2**28 + 5, 5, 3)], ids=str)
+def test_short_columns_of_more_than_2_26_groups(
+    shape: tuple[int, int, int], simulated: Any
+) -> None:
+    """They get the kernel of few groups, and so its bits, also with more than 2^30 rows in all."""
     x, y = sparse(shape, "float16"), sparse(shape, "float16")
-    starts = [0, 1, *(2**k + d for k in (20, 22, 23) for d in (-1, 0, 1)), shape[0] - 1]
+    powers = range(20, shape[0].bit_length())  # a block for each of the first dimension
+    starts = [0, 1, *(2**k + d for k in powers for d in (-1, 0, 1)), shape[0] - 1]
     few = data((len(starts), *shape[1:]), "float16")
     for start, part in zip(starts, few, strict=True):
         x.view()[start] = part
