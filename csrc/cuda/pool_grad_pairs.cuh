@@ -74,7 +74,7 @@ __device__ __forceinline__ void give_to_winners(const T* top_row, const T* botto
     const int winner =
         winner_of(load_as_acc(top.v[i]), load_as_acc(top.v[i + 1]), load_as_acc(bottom.v[i]),
                   load_as_acc(bottom.v[i + 1]), i + 1 < columns, below);
-    const float value = load_as_acc(grad.v[i / 2]);
+    const float value = load_as_acc(grad.v[i / 2]) + 0.0f;  // no -0, as in a sum of several
 #pragma unroll
     for (int tap = 0; tap < 4; ++tap) rows[tap / 2][i + tap % 2] = tap == winner ? value : 0;
   }
@@ -93,6 +93,7 @@ __device__ __forceinline__ void give_to_all(const GradPairs& pairs, const PairPl
       value *= pairs.inverse;
     else if (k < windows)
       value /= divisor_of(pairs, p.slice, p.cell, o);
+    value += 0.0f;  // likewise
 #pragma unroll
     for (int tap = 0; tap < 4; ++tap) rows[tap / 2][2 * k + tap % 2] = value;
   }

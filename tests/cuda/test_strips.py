@@ -87,6 +87,24 @@ def test_max_gradients(dtype: str, columns: str, rows: str, kind: str) -> None:
 @pytest.mark.device
 @pytest.mark.decision("D-TEN-9")
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", ["average_pooling_grad", "max_pooling_grad"])
+def test_gradients_of_pairs(op: str, dtype: str) -> None:
+    """Also zeros of either sign, and windows that the last row cuts short."""
+    shape, out = (2, 3, 7, 48), (2, 3, 4, 25)
+    grad = harness.data(out, dtype, 7, "special")
+    grad[:, 1:] = np.where(np.arange(out[-1]) % 3, -0.0, 0.0)
+    of = {"x": harness.data(shape, dtype, 3)} if op[0] == "m" else {"input_sizes": shape}
+    grad = grad[..., :-1]
+    call = {**of, "grad": grad, "window_size": 2, "strides": 2, "end_padding": (1, 0)}
+    family = f"{op.partition('_')[0]}_pool_grad"
+    rows = bits(f"{family}_row", op, call)
+    call["grad"] = np.ascontiguousarray(grad)
+    assert (bits(f"{family}_pairs", op, call) == rows).all()
+
+
+@pytest.mark.device
+@pytest.mark.decision("D-TEN-9")
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize(("height", "top"), [(3, 1), (19, 0), (33, 2)])
 def test_averages_of_rows_that_begin_anywhere(
