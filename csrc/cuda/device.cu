@@ -16,12 +16,19 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+/// Whether there is an error, of which nobody is told: no later call shall find it.
+bool dismissed(cudaError_t error) {
+  if (error == cudaSuccess) return false;
+  cudaGetLastError();
+  return true;
+}
+
 /// What an older driver lacks: the first branch that serves this toolkit's major version.
 std::string describe_driver() {
   constexpr int kMajor = CUDART_VERSION / 1000;
   constexpr const char* kNeeded = kMajor == 12 ? "525" : kMajor == 13 ? "580" : nullptr;
   int found = 0;
-  if (cudaDriverGetVersion(&found) != cudaSuccess) cudaGetLastError();
+  dismissed(cudaDriverGetVersion(&found));
   std::string text = found ? "; the driver found serves CUDA " + version_text(found) + " at most"
                            : "; no NVIDIA driver is found";
   text += ", this build needs one for CUDA " + std::to_string(kMajor);
@@ -124,7 +131,7 @@ DeviceQuery query_devices() {
   }
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    if (dismissed(cudaGetDeviceProperties(&properties, i))) continue;
     query.devices.push_back(
         {properties.name, properties.major, properties.minor, int64_t(properties.totalGlobalMem)});
   }
@@ -169,7 +176,7 @@ DeviceGuard::DeviceGuard(int device) {
 }
 
 DeviceGuard::~DeviceGuard() {
-  if (former_ >= 0) cudaSetDevice(former_);
+  if (former_ >= 0) dismissed(cudaSetDevice(former_));
 }
 
 namespace {
@@ -302,11 +309,11 @@ StreamMemory::StreamMemory(int64_t bytes, void* stream) : stream_(stream) {
 StreamMemory::~StreamMemory() {
   if (!data_) return;
   if (is_pooled_) {
-    cudaFreeAsync(data_, static_cast<cudaStream_t>(stream_));
+    dismissed(cudaFreeAsync(data_, static_cast<cudaStream_t>(stream_)));
     return;
   }
   const RelaxedCapture relaxed;
-  cudaFree(data_);
+  dismissed(cudaFree(data_));
 }
 
 OwnedMemory::OwnedMemory(int64_t bytes) {
@@ -326,8 +333,8 @@ OwnedMemory::~OwnedMemory() {
   // Operators are dropped when the garbage collector says so. Errors of a process that is ending
   // are nobody's business.
   const RelaxedCapture relaxed;
-  if (event_) cudaEventDestroy(static_cast<cudaEvent_t>(event_));
-  cudaFree(data_);
+  if (event_) dismissed(cudaEventDestroy(static_cast<cudaEvent_t>(event_)));
+  dismissed(cudaFree(data_));
 }
 
 OwnedMemory& OwnedMemory::operator=(OwnedMemory&& other) noexcept {
@@ -345,9 +352,7 @@ namespace {
 uint64_t identity(cudaStream_t stream) {
   unsigned long long id = 0;
   if (stream == cudaStreamPerThread) return 0;
-  if (cudaStreamGetId(stream, &id) == cudaSuccess) return id;
-  cudaGetLastError();
-  return 0;
+  return dismissed(cudaStreamGetId(stream, &id)) ? 0 : id;
 }
 
 }  // namespace

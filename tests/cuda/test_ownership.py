@@ -210,6 +210,20 @@ with stream() as on:
 """)
 
 
+@pytest.mark.parametrize("release", ["cudaFreeAsync", "cudaFree"])
+def test_errors_of_releases_stay_here(release: str) -> None:
+    """Nobody is told that memory was lost: no later call of another library finds the error."""
+    child(f"""
+core.simt_support_pools({release == "cudaFreeAsync"})
+call = Lent(*{LONG!r})
+core.simt_fail({release!r}, 0, {INVALID_VALUE})
+with logged() as log:
+    call()
+assert log.of({release!r}) and not call.is_poison()
+assert core.simt_pending() == "cudaSuccess", core.simt_pending()
+""")
+
+
 # --- the driver ---
 
 
