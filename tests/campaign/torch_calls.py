@@ -19,9 +19,10 @@ CALLS, FEWEST, ROUNDS = 25, 20, 2000  # a turn has some 0.1 ms, which others lea
 def both(name: str, layout: str) -> tuple[Timer, Timer]:
     """The call of `cudml` on tensors, and that of `cudml.torch`."""
     case = CASES[name]
+    args, kwargs = case.arguments(*map(ts.LAYOUTS[layout], case.tensors().values()))
     space = {
-        "args": (*map(ts.LAYOUTS[layout], case.tensors().values()), *case.args),
-        "kwargs": dict(case.kwargs),
+        "args": args,
+        "kwargs": kwargs,
         "own": getattr(cudml, case.op),
         "ours": getattr(ct, case.op),
     }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +49,8 @@ def equal(got: Any, want: Any) -> bool:
 class Case:
     """A call `f(*arrays, *args, **kwargs)`, and the gradients of its first result.
 
-    ``grads(y, g)`` computes them in NumPy, one for each of the arrays in `differentiable`.
+    ``grads(y, g)`` computes them in NumPy, one for each of the arrays in `differentiable`. The
+    arrays behind "count" are the pair `sums`, which are given by name as it is.
     """
 
     op: str
@@ -67,16 +67,25 @@ class Case:
             made[name].requires_grad_()
         return made
 
+    def arguments(self, *given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Of the call on what stands for the arrays, in their order."""
+        keywords = {**self.kwargs}
+        if "count" in self.arrays:
+            *given, keywords["count"], first, second = given
+            keywords["sums"] = (first, second)
+        return (*given, *self.args), keywords
+
     def on(self, *tensors: Any) -> Any:
         """The call on tensors, in the order of the arrays."""
-        return getattr(cudml.torch, self.op)(*tensors, *self.args, **self.kwargs)
+        arguments, keywords = self.arguments(*tensors)
+        return getattr(cudml.torch, self.op)(*arguments, **keywords)
 
     def on_arrays(self) -> Any:
         """The call by `cudml` itself, on NumPy's arrays."""
-        keywords = copy.copy(self.kwargs)
+        arguments, keywords = self.arguments(*self.arrays.values())
         if keywords.get("return_indices"):
             keywords.setdefault("index_dtype", "int64")
-        return getattr(cudml, self.op)(*self.arrays.values(), *self.args, **keywords)
+        return getattr(cudml, self.op)(*arguments, **keywords)
 
 
 def _pooling(dtype: str, **keywords: Any) -> dict[str, Case]:
@@ -178,6 +187,8 @@ def backward(dtype: str = "float32") -> dict[str, Case]:
     given = {"x": x, "grad": same, "mean": stored[0], "variance": stored[0] ** 2 + 1, **parameters}
     pads = ((2, 3, 4, 5), (0, 1, 5, 2), (1, 0, 3, 7))
     axes = {"axes": OPTIONS["axes"]}
+    names = ("count", "sum_w", "sum_wz")
+    whole = {n: data((2, 1, 5, 1), dtype, 7 + i) + 30 * (not i) for i, n in enumerate(names)}
     return {
         "max_pooling_grad": Case(
             "max_pooling_grad", {"x": x, "grad": g}, WINDOWS, differentiable=("grad",)
@@ -199,8 +210,12 @@ def backward(dtype: str = "float32") -> dict[str, Case]:
             (),
         ),
         "normalization_statistics": Case("normalization_statistics", {"x": x}, (), axes, ()),
+        "normalization_statistics of squares": Case(
+            "normalization_statistics", {"x": x}, (), {**axes, "use_mean": False}, ()
+        ),
         "normalize_grad_sums": Case("normalize_grad_sums", given, (), OPTIONS, ()),
         "normalize_grad": Case("normalize_grad", given, (), STORED, ()),
+        "normalize_grad of a part": Case("normalize_grad", {**given, **whole}, (), STORED, ()),
     }
 
 
@@ -227,7 +242,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 ROW_MAJOR = ("normalization_statistics", "normalize_grad_sums")
 
 
-def called_layouts(cases: Iterable[str]) -> list[tuple[str, str]]:
+def called_layouts(cases: Collection[str]) -> list[tuple[str, str]]:
     """Cases and layouts in which a call without a gradient goes straight to the extension."""
     layouts = ("contiguous", "channels_last")
-    return [(c, at) for c in cases for at in layouts if at == "contiguous" or c not in ROW_MAJOR]
+    rest = [c for c in cases if c.split()[0] not in ROW_MAJOR]
+    return [(c, at) for at in layouts for c in (cases if at == "contiguous" else rest)]
