@@ -9,6 +9,16 @@ import torch
 from cudml.torch import convert
 from cudml.torch.nn._shared import SharedActivation
 
+nn = torch.nn
+
+
+class Block(nn.Module):
+    """A normalization and its activation, which its classes call in one way or another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.act, self.proj = nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv1d(4, 4, 1)
+
 
 def inputs() -> torch.Tensor:
     return torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(2))

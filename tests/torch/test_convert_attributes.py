@@ -12,6 +12,17 @@ from cudml.torch import convert  # noqa: E402
 
 nn = torch.nn
 
+NORMS = [
+    nn.BatchNorm1d(4), nn.BatchNorm2d(4), nn.BatchNorm3d(4), nn.GroupNorm(2, 4), nn.RMSNorm(4),
+    nn.InstanceNorm1d(4), nn.InstanceNorm2d(4), nn.InstanceNorm3d(4), nn.LayerNorm(4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda m: type(m).__name__)
+def test_every_normalization_takes_an_activation(norm: Any) -> None:
+    report = convert(nn.Sequential(norm, nn.Tanh()))
+    assert [(r.name, r.action, r.note) for r in report.rows] == [("0", "fused", "with 1, Tanh")]
+
 
 @pytest.mark.parametrize("pads, is_left", [
     ((-2, 3), True), ((3, -2), True), ((-1, 0), False), ((2, 2), False),

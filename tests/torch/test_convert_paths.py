@@ -12,18 +12,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from cudml.torch import convert  # noqa: E402
 from cudml.torch.nn._shared import SharedActivation, may_share  # noqa: E402
-from tests.torch.converting import assert_converted, inputs  # noqa: E402
+from tests.torch.converting import Block, assert_converted, inputs  # noqa: E402
 
 nn = torch.nn
 Tensor = torch.Tensor
-
-
-class Block(nn.Module):
-    """A normalization and its activation, which its classes call in one way or another."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.act, self.proj = nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv1d(4, 4, 1)
 
 
 class Nested(Block):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -49,6 +50,13 @@ class Zipped(Holder):
         return x
 
 
+class ZippedPairs(Holder):
+    def forward(self, x: Tensor) -> Tensor:
+        for pair in zip((1.0, 2.0), self.seq, strict=False):
+            x = pair[1](x) * pair[0]
+        return x
+
+
 class Indexed(Holder):
     def forward(self, x: Tensor) -> Tensor:
         first, rest = self.seq[0], self.seq[1:]
@@ -72,6 +80,17 @@ class Recomputed(Holder):
         for part in self.seq:
             x = torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
         return x
+
+
+class Handed(Holder):
+    """What it gives a sequence to may call a part of it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return normal(self.seq, x)
+
+
+def normal(seq: Any, x: Tensor) -> Tensor:
+    return seq[1](x)
 
 
 class Own(nn.Sequential):
@@ -105,6 +124,7 @@ APART = {
     "each": lambda: Each(sequence()), "zipped": lambda: Zipped(sequence()),
     "indexed": lambda: Indexed(sequence()), "recomputed": lambda: Recomputed(sequence()),
     "pairs": lambda: Pairs(nn.ModuleList([sequence()[1:3]])), "own": lambda: Parted(*sequence()),
+    "handed": lambda: Handed(sequence()), "zipped pairs": lambda: ZippedPairs(sequence()),
 }  # fmt: skip
 
 
@@ -118,6 +138,16 @@ def test_sequences_whose_children_are_called_one_by_one(name: str) -> None:
     net = APART[name]()
     assert_converted(net, fused=0)
     assert any("than to call it" in row.note for row in convert(net).rows)
+
+
+def reversed_forward(seq: nn.Sequential, x: Tensor) -> Tensor:
+    return seq[0](seq[3](x))
+
+
+def test_a_sequence_whose_forward_was_replaced() -> None:
+    net = sequence()
+    net.forward = functools.partial(reversed_forward, net)  # type: ignore[method-assign]
+    assert_converted(net, fused=0)
 
 
 def test_wrappers_of_torch_call_the_whole() -> None:
