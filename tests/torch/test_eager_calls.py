@@ -39,11 +39,12 @@ def test_it_goes_straight_to_the_extension(name: str, layout: str, monkeypatch: 
         case.on(*asking)
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "transposed"])
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_is_recorded_in_inference_mode(name: str) -> None:
+def test_nothing_is_recorded_in_inference_mode(name: str, layout: str) -> None:
     """Tensors made in it cannot be kept for a way back, and the model's own ask for a gradient."""
     case = CASES[name]
-    first, *others = case.tensors().values()
+    first, *others = map(ts.LAYOUTS[layout], case.tensors().values())
     asking = [t.clone().requires_grad_(t.is_floating_point()) for t in (first, *others)]
     with torch.inference_mode():
         made = first.clone()

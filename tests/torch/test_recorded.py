@@ -75,6 +75,14 @@ def test_both_save_the_same(name: str) -> None:
     assert {place for place, *_ in found[0]} == SAVED[name.split()[0]]
 
 
+@pytest.mark.parametrize("activation", [None, "identity", ("linear", {"alpha": 3, "beta": 2})])
+def test_a_bias_that_no_slope_depends_on_is_not_kept(activation: Any) -> None:
+    case = ts.forward()["mean_variance_normalization"]
+    case.kwargs = {**case.kwargs, "activation": activation}
+    for tensors, _, kept in forms(case):
+        assert {t.data_ptr() for t in kept} == {tensors[k].data_ptr() for k in ("x", "scale")}
+
+
 @pytest.mark.decision("D-GRAD-33")
 @pytest.mark.parametrize("name", FORWARD)
 def test_both_give_the_same_bits(name: str) -> None:
