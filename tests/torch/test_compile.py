@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch._dynamo import config as dynamo  # noqa: E402
 from torch._dynamo import reset  # noqa: E402
 from torch._inductor import config  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import cudml.torch as ct  # noqa: E402
 import torch_support as ts  # noqa: E402
@@ -218,3 +219,10 @@ def test_arguments_that_vary(name: str, given: Any) -> None:
     for n in given:
         pairs = zip(ts.listed(compiled(x, n)), ts.listed(call(x, n)), strict=True)
         assert all(ts.equal(*pair) for pair in pairs)
+
+
+def test_programs_without_dynamo_hold_symbols() -> None:
+    """Of pads and sizes, which the functions get as they are."""
+    x = torch.rand(3, 4, 6, 5)
+    program = make_fx(_by_batch_size, tracing_mode="symbolic")(x[:2])
+    assert torch.equal(program(x), _by_batch_size(x))

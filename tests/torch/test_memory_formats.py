@@ -133,6 +133,17 @@ def test_pooled_axes_leave_the_memory_format(axes: Any, layout: str) -> None:
         torch.testing.assert_close(together[1], alone)
 
 
+@pytest.mark.decision("D-GRAD-38")
+@pytest.mark.parametrize("x", [torch.rand(3, 5, 4).mT, torch.rand(3, 1, 4, 5)], ids=["3", "1"])
+def test_pooled_axes_of_other_tensors_are_row_major(x: Any) -> None:
+    """Of three dimensions there is no such format; what is in both counts as row-major."""
+    axes = (0, x.dim() - 1)
+    for t in (x, x.clone(memory_format=torch.preserve_format).requires_grad_()):
+        assert t.stride() == x.stride()
+        for result in results_of_axes(t, axes)[:-1]:
+            assert result.stride() == torch.empty(result.shape).stride()
+
+
 def results_of_axes(x: Any, axes: tuple[int, ...]) -> list[Any]:
     ct, options = cudml.torch, {"axes": axes}
     y, indices = ct.max_pooling(x, 2, return_indices=True, **options)

@@ -61,6 +61,13 @@ def test_one_tensor_is_mapped(name: str) -> None:
         compared(case, tensors, [1 if i == chosen else None for i in range(len(given))])
 
 
+@pytest.mark.parametrize("name", ["max_pooling", "average_pooling_grad", "max_unpooling"])
+def test_a_batch_of_one(name: str) -> None:
+    case = {**ts.forward("float64"), **ts.backward("float64")}[name]
+    tensors = [t.unsqueeze(1) for t in case.tensors().values()]
+    compared(case, tensors, [1] * len(tensors))
+
+
 @pytest.mark.parametrize("name", ["max_pooling", "padding wrap", "normalize"])
 def test_nested(name: str) -> None:
     case = ts.forward("float64")[name]
