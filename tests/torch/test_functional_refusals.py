@@ -55,6 +55,7 @@ REFUSED: list[tuple[type[Exception], tuple[str, ...], str, tuple[Any, ...], dict
     (ValueError, ("pad", "'edge'", "'replicate'"), "pad", (X, (1, 1), "edge"), {}),
     (ValueError, ("pad", "pad", "(1, 2, 3)", "8"), "pad", (X, (1, 2, 3)), {}),
     (ValueError, ("pad", "at most 8"), "pad", (X, (1,) * 10), {}),
+    (ValueError, ("pad", "pad is 3", "two entries", "at most 8"), "pad", (X, 3), {}),
     (TypeError, ("pad", "pad[1]", "1.5"), "pad", (X, (1, 1.5)), {}),
     (ValueError, ("pad", "4 and 4", "dimension 3", "size 7"), "pad", (X, (-4, -4)), {}),
     (ValueError, ("pad", "value", "2", "'reflect'"), "pad", (X, (1, 1), "reflect", 2), {}),

@@ -46,8 +46,8 @@ def test_a_window_of_padding_alone() -> None:
     y, indices = ours.max_pool1d(x, 1, 1, ((1, 2),), return_indices=True)
     assert y.tolist() == [[[-np.inf, 4, -np.inf, -np.inf]]]
     assert indices.tolist() == [[[-1, 0, -1, -1]]]
-    y, indices = ours.max_pool1d(x, 2, 1, 1, 2, return_indices=True)
-    assert y.tolist() == [[[-np.inf]]] and indices.tolist() == [[[-1]]]
+    y, indices = ours.max_pool1d(x.expand(2, 3, 1), 2, 1, 1, 2, return_indices=True)
+    assert (y == -np.inf).all() and indices.tolist() == [[[-1]] * 3] * 2
     _, indices = ours.max_pool1d(x, 1, 1, ((0, 2),), return_indices=True)
     assert indices.tolist() == [[[0, -1, -1]]]
     assert ours.avg_pool1d(x, 1, 1, ((1, 2),)).tolist() == [[[0, 4, 0, 0]]]
@@ -305,6 +305,9 @@ def test_unpooling_goes_back() -> None:
     assert torch.equal(ours.max_unpool2d(y, indices, 2), want)
     assert torch.equal(ours.max_unpool2d(y[1], indices[1], 2), want[1])
     assert torch.equal(ours.max_unpool2d(y, indices.int(), (2, 2), output_size=x.shape), want)
+    lines = F.max_unpool2d(y[:, :, :1, :], indices[:, :, :1, :] % 8, 2, 2, 0, (1, 9))
+    got = ours.max_unpool2d(y[:, :, :1, :], indices[:, :, :1, :] % 8, 2, 2, 0, (1, 9))
+    assert torch.equal(got, lines)
     larger = F.max_unpool2d(y, indices, 2, 2, 0, (7, 9))
     assert torch.equal(ours.max_unpool2d(y, indices, 2, 2, 0, (7, 9)), larger)
     y, indices = ours.max_pool2d(x, (3, 2), 2, ((1, 0), (0, 2)), return_indices=True)

@@ -28,6 +28,14 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ct.lp_pooling_grad(x(2, 3), x(2, 3), x(2, 3), 2),
         "lp_pooling_grad: InputTensor.DimensionCount is 2; it must be 3, 4 or 5",
     ),
+    "rank of a result": (
+        lambda: ct.lp_pooling_grad(x(), x(2, 3, 5), x(), 1),
+        "lp_pooling_grad: y has 3 dimensions; it must have 4",
+    ),
+    "rank of a gradient": (
+        lambda: ct.max_pooling_grad(x(2, 3, 5), x(), 1),
+        "max_pooling_grad: grad has 4 dimensions; it must have 3",
+    ),
     "window": (lambda: ct.lp_pooling(x(), 0), "lp_pooling: WindowSize[0] is 0; it must be between"),
     "entries": (lambda: ct.max_pooling(x(), (1, 2, 3)), "max_pooling: WindowSize has 3 entries"),
     "extent": (lambda: ct.average_pooling(x(), 6), "average_pooling: WindowSize[0] is 6 with"),
@@ -45,6 +53,11 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "sizes": (
         lambda: ct.average_pooling(x(), 2, output_sizes=(1, 2, 3)),
         "average_pooling: OutputTensor.Sizes has 3 entries",
+    ),
+    "sizes of no tensor": (
+        lambda: ct.average_pooling(x(), 2, output_sizes=(2**63, 2)),
+        "average_pooling: OutputTensor.Sizes[0] is 9223372036854775808; it must be between 1 and "
+        "9223372036854775807",
     ),
     "rule": (lambda: ct.max_pooling(x(), 2, output_sizes="floor"), "output_sizes is 'floor'"),
     "size": (lambda: ct.max_pooling(x(), 2, output_sizes=(4, 9)), "max_pooling: OutputTensor"),
@@ -69,6 +82,10 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "parameter": (
         lambda: ct.mean_variance_normalization(x(), axes=1, activation=("elu", {"beta": 1})),
         "FusedActivation.beta does not exist; elu has the parameters alpha",
+    ),
+    "no parameters": (
+        lambda: ct.mean_variance_normalization(x(), axes=1, activation=("relu", {"alpha": 1})),
+        "FusedActivation.alpha does not exist; relu has the parameters none",
     ),
     "no default": (
         lambda: ct.mean_variance_normalization(x(), axes=1, activation=("linear", {"alpha": 1})),
