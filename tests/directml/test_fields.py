@@ -205,6 +205,14 @@ def test_defaults_of_activations() -> None:
         directml.ActivationLinearOperatorDesc()  # type: ignore[call-arg]
 
 
+@pytest.mark.decision("D-VER-7")
+def test_fields_of_activations_are_given_by_name() -> None:
+    kinds = [k for k in vars(directml).values() if getattr(k, "_dml_name", "").startswith("ACT")]
+    for parameters in (inspect.signature(kind).parameters for kind in kinds):
+        assert all(p.kind is p.KEYWORD_ONLY for p in parameters.values())
+    assert len(kinds) > len(get_args(cudml._typing.ActivationName))  # some cannot be fused
+
+
 @pytest.mark.decision("D-ACT-2")
 @pytest.mark.parametrize("field", ["InputTensor", "OutputTensor"])
 def test_a_fused_activation_has_no_tensors(field: str) -> None:

@@ -124,6 +124,14 @@ def test_merges(dtype: str, u: float) -> None:
     assert near(squares, 8 * u * (4.5 + 16 * 1.5) + 4 * u * 4 * 4 * 1.5)
 
 
+@pytest.mark.parametrize("mean, is_claimed", [(1e18, True), (-3e19, False)])
+def test_merges_whose_distance_has_no_square(mean: float, is_claimed: bool) -> None:
+    """9e38 is beyond FLOAT32: what becomes of it and a weight of 1 is left open."""
+    a, b = ([np.array([v], np.float32) for v in part] for part in ((2, 0, 1), (2, mean, 1)))
+    _, of_mean, of_squares = expected("merge_statistics", a, b).bounds
+    assert np.isfinite(of_mean).all() and np.isfinite(of_squares).tolist() == [is_claimed]
+
+
 def test_sums_that_may_overflow() -> None:
     """No claim from the largest number on, less a thousandth, in which a chain's errors lie."""
     for share, is_claimed in ((0.498, True), (0.4997, False), (0.5, False), (0.6, False)):

@@ -341,6 +341,8 @@ ACTIVATION_VALUES: list[tuple[str, dict[str, float], tuple[float, ...]]] = [
     ("relu", {}, (0, 0, 0, 0.5, 1.5)),
     ("leaky_relu", {}, (-0.02, -0.005, 0, 0.5, 1.5)),
     ("thresholded_relu", {}, (0, 0, 0, 0, 1.5)),
+    ("thresholded_relu", {"alpha": 0.5}, (0, 0, 0, 0, 1.5)),
+    ("thresholded_relu", {"alpha": -0.5}, (0, 0, 0, 0.5, 1.5)),
     ("elu", {}, (-0.864665, -0.393469, 0, 0.5, 1.5)),
     ("celu", {"alpha": 2}, (-1.264241, -0.442398, 0, 0.5, 1.5)),
     ("scaled_elu", {}, (-1.520166, -0.691758, 0, 0.525351, 1.576052)),
