@@ -194,6 +194,14 @@ def test_indices_just_out_of_range_have_no_gradient() -> None:
         assert dx.tolist() == [[want]]
 
 
+def test_elements_out_of_range_of_a_single_place() -> None:
+    """Of three elements the second one stands there; the others have no gradient."""
+    x = torch.rand(1, 1, 3, requires_grad=True)
+    y = ct.max_unpooling(x, torch.tensor([[[1, 0, -1]]]), (1, 1, 1))
+    (dx,) = torch.autograd.grad(y, x, torch.full((1, 1, 1), 7.0))
+    assert y.item() == x[0, 0, 1] and dx.tolist() == [[[0, 7, 0]]]
+
+
 def test_many_elements_win_and_lose_their_places() -> None:
     """More than 16 bits count: of two with one place, 2**16 apart, the later has the gradient."""
     x = torch.rand(1, 1, 70_000, requires_grad=True)

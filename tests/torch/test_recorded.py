@@ -148,6 +148,15 @@ def test_who_else_watches_does_not_meet_it(way: str, monkeypatch: Any) -> None:
         ct.average_pooling(x, 2)
 
 
+@pytest.mark.decision("D-GRAD-33")
+def test_parameters_are_tensors() -> None:
+    """Their type is exact as well: no subclass that might mean something else."""
+    scale, x = torch.nn.Parameter(torch.rand(1, 3, 1)), torch.nn.Parameter(torch.rand(2, 3, 7))
+    y = ct.mean_variance_normalization(torch.rand(2, 3, 7), scale, axes=(0, 2))
+    assert node(y) == f"{DIRECT}mean_variance_normalizationBackward"
+    assert node(ct.average_pooling(x, 2)) == f"{DIRECT}average_poolingBackward"
+
+
 def test_only_recording_calls_keep_anything() -> None:
     x = torch.rand(2, 3, 7, requires_grad=True)
     with torch.no_grad():

@@ -96,6 +96,16 @@ def test_indices_of_32_bits_count_to_their_largest_number() -> None:
     assert indices.tolist() == [[[0], [x.shape[2]], [2 * x.shape[2]]]]
 
 
+def test_numbers_without_dimensions_are_numbers() -> None:
+    """Arrays and tensors of one number, which have a length by name alone."""
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    for t in (x, x.clone().requires_grad_()):
+        for two in (np.array(2), torch.tensor(2)):
+            assert torch.equal(cudml.torch.max_pooling(t, two), cudml.torch.max_pooling(x, 2))
+            y = cudml.torch.mean_variance_normalization(t, axes=two)
+            assert torch.equal(y, cudml.torch.mean_variance_normalization(x, axes=2))
+
+
 def test_flags_of_numpy_are_flags() -> None:
     x, no = torch.arange(4.0).reshape(1, 1, 4), np.False_
     for t in (x, x.clone().requires_grad_()):
