@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -89,6 +90,20 @@ class Asking(Block):
         return self.act(self.norm(x))
 
 
+class Given(Block):
+    """A function gets the normalization, to do with it what it likes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.act(self.norm(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        return called(self.norm, x)
+
+
+def called(function: Any, x: Tensor) -> Any:
+    return function(x)
+
+
 class TwoNames(Block):
     """One name is the end of the other."""
 
@@ -108,7 +123,7 @@ def asking() -> Any:
 
 @pytest.mark.parametrize("kind, fused", [
     (Listed, 1), (ListedLast, 0), (Property, 0), (Held, 1), (HeldElsewhere, 0), (Loop, 1),
-    (asking, 1), (TwoNames, 2),
+    (asking, 1), (TwoNames, 2), (Given, 0),
 ])  # fmt: skip
 def test_ways_to_write_code(kind: Any, fused: int) -> None:
     assert_converted(kind(), fused)
@@ -130,6 +145,14 @@ def test_an_activation_of_evaluation_alone_is_named() -> None:
 class Plain(Block):
     def forward(self, x: Tensor) -> Tensor:
         return self.act(self.norm(x))
+
+
+def test_a_forward_that_was_replaced() -> None:
+    """By what is no function with code of its own."""
+    net = Plain()
+    net.forward = functools.partial(Plain.forward, net)  # type: ignore[method-assign]
+    assert_converted(net, fused=0)
+    assert convert(net).rows[0].note == "not fused: forward was replaced"
 
 
 class Reading(nn.Module):

@@ -209,10 +209,19 @@ def test_other_shapes_of_sharing(kind: type) -> None:
         assert_same(report.model.train(is_training), net.train(is_training))
 
 
-def test_hooks_on_all_modules() -> None:
+@pytest.mark.parametrize("hook", [
+    "full_backward_hook", "full_backward_pre_hook", "forward_hook", "forward_pre_hook",
+])  # fmt: skip
+def test_hooks_on_all_modules(hook: str) -> None:
+    """They see what they would; those on the way forward double what they see of a norm."""
     net = Chained().double()
     other = convert(net).model
-    handle = nn.modules.module.register_module_full_backward_hook(lambda m, before, after: None)
+
+    def doubled(module: Any, *given: Any) -> Any:
+        is_seen = isinstance(module, nn.InstanceNorm2d) and hook.startswith("forward")
+        return 2 * given[-1] if is_seen and hook == "forward_hook" else None
+
+    handle = getattr(nn.modules.module, f"register_module_{hook}")(doubled)
     try:
         assert_same(other, net)
     finally:
