@@ -119,6 +119,7 @@ def test_repr_can_be_pasted(name: str) -> None:
     assert pickle.loads(pickle.dumps(desc)) == desc == copy.deepcopy(desc)
     built = cudml.Operator(desc)
     pasted = eval(repr(built), vars(directml) | {"Operator": cudml.Operator})
+    assert built.describe() == built.describe().strip()
     assert pasted.describe() == built.describe() == pickle.loads(pickle.dumps(built)).describe()
 
 
@@ -147,10 +148,13 @@ def test_names_for_type_checkers() -> None:
 
 @pytest.mark.decision("D-VER-7")
 def test_enumerations() -> None:
-    for kind in (TensorDataType, PaddingMode, FeatureLevel):
+    for kind in (TensorDataType, PaddingMode, FeatureLevel, TensorFlags):
         for member in kind:
             assert eval(repr(member), vars(directml).copy()) is member
+            assert repr(member) == f"{kind.__name__}.{member.name}"
     assert [m.value for m in PaddingMode] == [0, 1, 2, 3, 4]
+    flags = {"NONE": 0, "OWNED_BY_DML": 1}
+    assert {name: int(flag) for name, flag in TensorFlags.__members__.items()} == flags
     assert [m.name for m in FeatureLevel] == [f"FL_{level}" for level in LEVELS]
     desc = desc_of("Padding")
     for level in (FeatureLevel.FL_5_2, "FL_5_2", "5_2"):

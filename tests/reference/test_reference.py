@@ -355,3 +355,11 @@ def test_empty_batches_give_empty_results():
     assert reference.average_pooling_grad(np.zeros((0, 3, 3, 3)), x.shape, 2).shape == x.shape
     assert reference.padding(x, (0, 0, 1, 1), 0, mode="edge").shape == (0, 3, 5, 5)
     assert reference.mean_variance_normalization(x, axes=(1, 2)).shape == x.shape
+
+
+@pytest.mark.parametrize("p, norm", [(2, 5.0), (1, 7.0), (3, 91 ** (1 / 3))])
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_norms_of_any_size(size: float, p: int, norm: float) -> None:
+    """Powers and their sums are in range whatever the elements are."""
+    found = reference.lp_pooling(np.array([[[3.0, -4.0, 0.0]]]) * size, 2, p=p)
+    np.testing.assert_allclose(found[0, 0], [norm * size, 4 * size], rtol=1e-15)

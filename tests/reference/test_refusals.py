@@ -14,6 +14,7 @@ import pytest
 
 import cudml
 from cudml import bounds, reference
+from cudml.reference.pooling import index_type
 from harness import DTYPES, data, refused
 
 X = data((2, 3, 6, 7), "float32", 1)
@@ -172,3 +173,12 @@ def test_types_of_parameters(field: str) -> None:
             else:
                 with refused(TypeError, "mean_variance_normalization: ", "Tensor.DataType is"):
                     op(x, axes=0, **given)
+
+
+@pytest.mark.decision("D-MAX-8")
+def test_the_most_elements_of_32_bits() -> None:
+    """The last number is the sentinel's."""
+    assert index_type("max_pooling", "uint32", 2**32 - 1) == np.uint32
+    assert index_type("max_pooling", "int64", 2**32) == np.int64
+    with refused(ValueError, "uint32; InputTensor has 4294967296 elements; at most 4294967295 fit"):
+        index_type("max_pooling", "uint32", 2**32)
