@@ -36,6 +36,8 @@ def near(got: Any, *want: float) -> bool:
 def test_average_pooling() -> None:
     """(m + 1)*u*sum|x|/d of m terms."""
     assert near(bound("average_pooling", row(1, -3, 5), 2), 3 * U * 2, 3 * U * 4)
+    # Of chains of 4096, whose sums are added by twos.
+    assert near(bound("average_pooling", np.ones((1, 1, 8192), np.float32), 8192), U * 4110)
     padded = bound("average_pooling", row(1, -3), 2, 1, 1, include_padding=True)
     assert near(padded, 2 * U * 0.5, 3 * U * 2)
     # The middle element is in two windows, the others in one.
@@ -98,6 +100,24 @@ def test_given_statistics() -> None:
     assert near(bound("normalize", x, mean, variance, **affine, epsilon=0), 3 * z + 3 * U * 5)
     scale = {"scale": affine["scale"]}
     assert near(bound("normalize", x, mean, variance, **scale, epsilon=0), 3 * z + 9 * U)
+
+
+def test_gradients_of_a_scale() -> None:
+    """sum(Eh*|z| + |h|*Ez + u*|h*z|) + (k - 1)*u*sum|h*z| with Eh = 16u*|f'|, of k = 3 terms.
+
+    Ez = u*(|z| + (k + 2)*mean|z|) + (k*u)^2*|mean| without variance, u*(k/2 + 6)*|z| without mean.
+    """
+    x, one = np.array([1, 5, 6], np.float32), np.ones(1, np.float32)
+    options = {"axes": 0, "activation": ("linear", {"alpha": 2, "beta": 0}), "epsilon": 0}
+
+    def of_scale(**more: bool) -> Any:
+        grad = np.ones(3, np.float32)
+        return expected("mean_variance_normalization_grad", x, grad, one, **options, **more)
+
+    size = 12 / math.sqrt(62 / 3)  # of all z together
+    assert near(of_scale(use_mean=False).bounds[1], U * size * (32 + 2 * 7.5 + 2 + 2 * 2))
+    own = 6 + 3 * 5 * 2  # sum|z| is 6
+    assert near(of_scale(use_variance=False).bounds[1], U * (32 * 6 + 2 * own + 12 + 2 * 12))
 
 
 def test_what_stands_for_subnormal_numbers() -> None:
