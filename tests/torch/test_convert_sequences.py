@@ -57,6 +57,13 @@ class ZippedPairs(Holder):
         return x
 
 
+class Reversed(Holder):
+    def forward(self, x: Tensor) -> Tensor:
+        for part in reversed(list(self.seq)):
+            x = part(x)
+        return x
+
+
 class Indexed(Holder):
     def forward(self, x: Tensor) -> Tensor:
         first, rest = self.seq[0], self.seq[1:]
@@ -118,13 +125,14 @@ LISTED = {
     "zipped": lambda: Zipped(nn.ModuleList([sequence()])),
     "pairs": lambda: Pairs(nn.ModuleList([nn.ModuleList([nn.Identity(), sequence()])])),
     "recomputed": lambda: Recomputed(nn.ModuleList([sequence()])),
-    "in an own": lambda: Whole(Own()),
+    "in an own": lambda: Whole(Own()), "reversed": lambda: Reversed(nn.ModuleList([sequence()])),
 }  # fmt: skip
 APART = {
     "each": lambda: Each(sequence()), "zipped": lambda: Zipped(sequence()),
     "indexed": lambda: Indexed(sequence()), "recomputed": lambda: Recomputed(sequence()),
     "pairs": lambda: Pairs(nn.ModuleList([sequence()[1:3]])), "own": lambda: Parted(*sequence()),
     "handed": lambda: Handed(sequence()), "zipped pairs": lambda: ZippedPairs(sequence()),
+    "reversed": lambda: Reversed(sequence()),
 }  # fmt: skip
 
 
