@@ -238,9 +238,7 @@ class OperatorDesc:
     def __post_init__(self) -> None:
         for name, field in getattr(self, "__dataclass_fields__", {}).items():
             value = getattr(self, name)
-            if not str(field.type).startswith(
-                "BufferTensorDesc"
-            ):  # an array there is refused whole
+            if not str(field.type).startswith("BufferTensorDesc"):  # an array is refused whole
                 value = frozen(value)
             where = f"{self._dml_name}: {name}"
             if name == "PaddingMode":
