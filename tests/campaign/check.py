@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import extras
+import forced
 import numpy as np
 import oracle
 from calls import function, joined, listed
@@ -200,6 +201,9 @@ def _extra(
             bench.calls -= 1
         else:
             judged(*found, "pads in the array")
+    elif name == "path":
+        by_path = forced.by_drawn(p, "cpu", number, lambda: call(**views))
+        judged(listed(by_path), wants, "by a path")
     elif name == "dlpack":
         judged(extras.exchanged(call, views, wants, number), wants, "DLPack")
     elif name == "lie":

@@ -91,7 +91,13 @@ def _fits(p: Problem) -> bool:
 def common(r: random.Random) -> dict[str, Any]:
     extras = {}
     for name in EXTRAS:
-        often = {"copy": 0.35, "pair": 0.5, "state": 0.15, "refusal": 0.15}.get(name, 0.03)
+        often = {
+            "copy": 0.35,
+            "pair": 0.5,
+            "state": 0.15,
+            "refusal": 0.15,
+            "path": 0.5,
+        }.get(name, 0.03)
         if r.random() < often:
             extras[name] = r.randrange(1 << 30)
     return {

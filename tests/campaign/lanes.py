@@ -37,6 +37,8 @@ class Setup:
 
     def variables(self, more: dict[str, str]) -> dict[str, str]:
         found = {**os.environ, **self.environment, **more}
+        if worker.ON_DEVICE in found:  # that module has one instruction set
+            found.pop("CUDML_CPU_ISA", None)
         paths = [str(HERE), str(HERE.parent / "support"), *filter(None, [found.get("PYTHONPATH")])]
         return {**found, "PYTHONPATH": os.pathsep.join(paths)}
 

@@ -10,7 +10,7 @@ from typing import Any
 from pages import Layout
 
 # Further calls with the same values, beside the plain one and the one with `out`.
-EXTRAS = ("copy", "pair", "state", "threads", "dlpack", "lie", "refusal")
+EXTRAS = ("copy", "pair", "state", "threads", "dlpack", "lie", "refusal", "path")
 
 
 @dataclass(frozen=True)
