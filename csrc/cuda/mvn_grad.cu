@@ -1,5 +1,7 @@
 // Launches the gradients of normalization.
 #include <algorithm>
+#include <numeric>
+#include <span>
 
 #include "cuda/mvn_grad_launch.cuh"
 #include "cuda/mvn_grad_row_totals.cuh"
@@ -10,10 +12,16 @@ namespace {
 
 Geometry over(int64_t items) { return mvn_grad_geometry(items, kMvnGradThreads, kMvnGradThreads); }
 
+/// A total's elements are numbered as they are kept: where x is broadcast that may be another order
+/// than the one of all dimensions.
 MvnGradTerms terms_of(const MvnGradPlan& plan, int k, const MvnGradCut& cut) {
   const MvnGradDimensions all = mvn_grad_dimensions(plan);
   MvnGradTerms terms{{}, {}, cut.lanes, cut.tiles, cut.parts, plan.kind == MvnGradKind::sums};
-  for (int d = 0; d < all.rank; ++d) {
+  int order[kMaxRank];
+  std::iota(order, order + all.rank, 0);
+  std::stable_sort(order, order + all.rank,
+                   [&](int a, int b) { return all.axis[a].totals[k] > all.axis[b].totals[k]; });
+  for (const int d : std::span(order, size_t(all.rank))) {
     MvnGradWalk& walk = all.axis[d].totals[k] ? terms.elements : terms.terms;
     walk.add(all.axis[d].size, step_of(all.axis[d], all.cell[d]));
   }

@@ -246,3 +246,27 @@ def test_parameters_that_are_broadcast_in_memory(
                 {"rtol": 1e-5, "atol": 1e-5} if dtype == "float32" else {"rtol": 2e-3, "atol": 2e-3}
             )
             np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), **limits)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-1")
+@pytest.mark.parametrize("wide", [(0, 1), (0, 2), (1, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("parameter", ["scale", "bias"])
+def test_data_that_are_broadcast_in_memory(parameter: str, wide: tuple[int, ...]) -> None:
+    """The gradient of a parameter that differs along dimensions which x does not tell apart."""
+    shape = (2, 3, 5)
+    x = np.broadcast_to(data([1 if d in wide else n for d, n in enumerate(shape)], "float32", 1),
+                        shape)  # fmt: skip
+    grad, mean = data(shape, "float32", 2), data((1, 3, 1), "float32", 3)
+    kinds = {"scale": data((1, 3, 1), "float32", 4), "bias": data((1, 1, 5), "float32", 5)}
+    full = {**kinds, parameter: data(shape, "float32", 6)}
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        ("normalize_grad", (x, grad, mean, None), full),
+        ("normalize_grad", (x, grad, None, mean * mean), full),
+        *(("mean_variance_normalization_grad", (x, grad), {**full, "axes": axes})
+          for axes in (0, 1, 2, (0, 2))),
+    ]  # fmt: skip
+    for op, given, options in calls:
+        got = getattr(cudml, op)(*given, **options)
+        assert bounds.compare(got, bounds.expected(op, *given, **options)).ok, op
