@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,17 @@ def middle(result: Any) -> int:
     return int(np.from_dlpack(result).ctypes.data) + result.size // 2 * 4
 
 
+def fresh(torch: Any) -> Any:
+    """A tensor of memory that nobody has told the system anything of; malloc's may be used."""
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    memory = mmap.mmap(-1, SHAPE[0] * SHAPE[1] * 4, flags=private)
+    return torch.frombuffer(memory, dtype=torch.float32).reshape(SHAPE)
+
+
 @pytest.mark.core
 def test_torch() -> None:
     torch = pytest.importorskip("torch")
-    x = torch.zeros(SHAPE)
+    x = fresh(torch)
     assert "hg" not in flags_at(x.data_ptr() + x.nbytes // 2)
     halve = AveragePooling1OperatorDesc(
         InputTensor=BufferTensorDesc("FLOAT32", [1, 1, 18, 1 << 20]),
@@ -74,6 +82,6 @@ def test_jax() -> None:
 @pytest.mark.core
 def test_given_memory_stays_as_it_is() -> None:
     torch = pytest.importorskip("torch")
-    x, out = torch.zeros(SHAPE), torch.zeros(SHAPE)
+    x, out = torch.zeros(SHAPE), fresh(torch)
     assert cudml.mean_variance_normalization(x, axes=1, out=out) is out
     assert "hg" not in flags_at(out.data_ptr() + out.nbytes // 2)

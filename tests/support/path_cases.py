@@ -37,6 +37,7 @@ SUMS = "no element has more windows than one sum may join"
 NEAR = "rows have several windows, at most 64 apart"
 ALONG = "statistics differ along packed rows of 16 or more elements, or that follow each other"
 LARGE = "the result is packed and larger than what the caches keep"
+LONG_PLANES = "planes are as long as a vector of float32, or cannot be put side by side"
 LINES = "lines are packed, of 8 bytes to 64 KB"
 CASES = [
     Case("pool/taps", pool((2, 16, 3, 6), (2, 2), 2, order=LAST), {
@@ -256,7 +257,7 @@ CASES = [
     Case("pool_grad/average_gather", average_grad((2, 3, 9, 19), (2, 3), (8, 9))),
     Case("pool_grad/lp_planes", lp_grad((2, 3, 4, 5), (4, 5)), {
         "each plane is one packed row that one window covers": lp_grad((2, 3, 4, 5), (4, 4)),
-        "planes are as long as a vector of float32": lp_grad((4, 8, 1, 3), (1, 3)),
+        LONG_PLANES: lp_grad((4, 8, 1, 3), (1, 3)),
     }),
     Case("pool_grad/lp_side_by_side",
          lp_grad((1, 8, 1, 1), (1, 2048), 1, (0, 2047), order=LAST), {
