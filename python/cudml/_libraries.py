@@ -187,10 +187,9 @@ def import_memory(op: str, like: Any, memory: Any, dtype: str) -> Any:
 
 
 def _cannot_hold(op: str, like: Any, dtype: str, why: str) -> TypeError:
-    way = '"uint32"' if why.startswith("it makes") else '"int64"'
-    hint = f"; index_dtype={way} is the way" if dtype[-5:] == "int64" or dtype == "uint32" else ""
-    if dtype == "float64":  # which the library's own x cannot have been: statistics or their sums
-        hint = '; dtype="float32" is the way'
+    index = "index_dtype=" + ('"uint32"' if why.startswith("it makes") else '"int64"')
+    ways = {"float64": 'dtype="float32"', **dict.fromkeys(("int64", "uint64", "uint32"), index)}
+    hint = f"; {ways[dtype]} is the way" if dtype in ways else ""
     module = type(like).__module__.partition(".")[0]
     return TypeError(f"{op}: {module} cannot hold {dtype} here ({why}){hint}")
 
@@ -319,8 +318,7 @@ def _torch_reason(op: str, tensor: Any) -> str:
 
 def _is_without_memory(tensor: Any) -> bool:
     """Whether a tensor of PyTorch is a description alone; asking for its address would warn."""
-    is_fake = type(tensor).__name__ == "FakeTensor"
-    return is_fake or str(getattr(tensor, "device", None)) == "meta"
+    return type(tensor).__name__ == "FakeTensor" or str(getattr(tensor, "device", "")) == "meta"
 
 
 def _torch_written() -> Callable[[Any], None]:

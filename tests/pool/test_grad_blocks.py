@@ -170,8 +170,7 @@ def test_winners_of_planes_side_by_side(
     dtype: str, planes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values that tie or are in no order, by windows that are in part or wholly pads, in two and
-    three dimensions, on packed pixels and on ones with gaps between them. Fewer planes than a
-    vector holds go by the path without vectors, where they are not copied."""
+    three dimensions, on pixels with and without gaps; of few planes by the path without vectors."""
     values = np.array([np.nan, -np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -1.0], np.float32)
     chosen = np.random.default_rng(planes)
     cases: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
