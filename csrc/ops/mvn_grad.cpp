@@ -164,7 +164,24 @@ struct Axes {
   }
 };
 
-/// Joins neighbours that every tensor can walk as one.
+void set_cells(MvnGradPlan& plan, const Axes& axes) {
+  for (int i = 0; i < axes.rank; ++i) {
+    const MvnGradAxis& axis = axes.axis[i];
+    if (axes.is_reduced[i]) {
+      plan.cell_size *= axis.size;
+      plan.reduced[plan.reduced_rank++] = axis;
+    } else {
+      plan.cells *= axis.size;
+      plan.kept[plan.kept_rank++] = axis;
+    }
+  }
+  if (plan.is_empty()) return;
+  plan.kept_rank = collapse(plan.kept, plan.kept_rank);
+  plan.reduced_rank = collapse(plan.reduced, plan.reduced_rank);
+}
+
+}  // namespace
+
 int collapse(MvnGradAxis* axes, int rank) {
   const auto can_merge = [](const MvnGradAxis& outer, const MvnGradAxis& inner) {
     const auto joins = [&](auto... strides) {
@@ -187,24 +204,6 @@ int collapse(MvnGradAxis* axes, int rank) {
   }
   return collapsed;
 }
-
-void set_cells(MvnGradPlan& plan, const Axes& axes) {
-  for (int i = 0; i < axes.rank; ++i) {
-    const MvnGradAxis& axis = axes.axis[i];
-    if (axes.is_reduced[i]) {
-      plan.cell_size *= axis.size;
-      plan.reduced[plan.reduced_rank++] = axis;
-    } else {
-      plan.cells *= axis.size;
-      plan.kept[plan.kept_rank++] = axis;
-    }
-  }
-  if (plan.is_empty()) return;
-  plan.kept_rank = collapse(plan.kept, plan.kept_rank);
-  plan.reduced_rank = collapse(plan.reduced, plan.reduced_rank);
-}
-
-}  // namespace
 
 MvnGradPlan make_plan(const MvnGradDesc& desc, const MvnGradTensors& t) {
   bool reduced[kMaxRank] = {};

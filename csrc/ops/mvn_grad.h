@@ -42,6 +42,9 @@ struct MvnGradAxis {
   bool has_parameters() const { return scale || bias || totals[0] || totals[1]; }
 };
 
+/// Joins neighbours that every tensor can walk as one; returns how many axes remain.
+int collapse(MvnGradAxis* axes, int rank);
+
 /// A sum over all dimensions in which its tensor has size 1. Its elements are kept densely, in the
 /// order of `axis`.
 struct MvnGradTotal {

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from long_arrays import Call, channels_last, larger, times_larger, zeros
+from long_training import TRAINING
 
 import cudml
 from leftovers import arrays_in, left_behind
 
-Call = Callable[[], Any]
 MOMENTS = (0.06, 0.15, 0.4)  # seconds after the call's begin
 MOST = 0.2
 TIMES = (1, 4, 16)  # as large as said: until a call outlasts the first moment
@@ -29,21 +30,6 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     cudml.set_num_threads(request.param)
     yield request.param
     cudml.set_num_threads(before)
-
-
-_times = [1]
-
-
-def larger(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (shape[0] * _times[0], *shape[1:])
-
-
-def zeros(*shape: int, dtype: str = "float32") -> np.ndarray:
-    return np.zeros(larger(shape), dtype)  # pages of which all are one until they are written
-
-
-def channels_last(*shape: int, dtype: str = "float32") -> np.ndarray:
-    return np.moveaxis(zeros(shape[0], *shape[2:], shape[1], dtype=dtype), -1, 1)
 
 
 def pool(op: str, x: np.ndarray, window: Any, *args: Any, **kwargs: Any) -> Call:
@@ -126,6 +112,7 @@ CASES: dict[str, Callable[[], Call]] = {
     "padded lines": lambda: lambda: cudml.padding(
         zeros(ROW // 64, 64, dtype="int16"), (0, 1), (0, 1), mode="edge"
     ),
+    **TRAINING,
 }  # fmt: skip
 
 
@@ -157,7 +144,7 @@ def delay(call: Call, moment: float) -> float | None:
 def long_call(name: str) -> tuple[Call, float]:
     """A call that is at work when the first signal comes, and its delay."""
     for times in TIMES:
-        _times[0] = times
+        times_larger(times)
         call = CASES[name]()
         if (first := delay(call, MOMENTS[0])) is not None:
             return call, first

@@ -16,7 +16,8 @@ TOOLS = ("aarch64-linux-gnu-g++", "qemu-aarch64")
 # The paths that vectors of 16 bytes take; those of wider ones have no use there.
 PATHS = {
     *("mvn/tiles", "mvn/short_rows", "mvn/rows", "mvn/columns", "mvn/plain"),
-    *("mvn_grad/columns", "mvn_grad/side_by_side", "mvn_grad/rows", "mvn_grad/turned"),
+    *("mvn_grad/copied", "mvn_grad/side_by_side", "mvn_grad/columns", "mvn_grad/rows"),
+    "mvn_grad/turned",
     *("mvn_grad/short_planes", "mvn_grad/planes", "mvn_grad/plain"),
     *("pad/packed", "pad/plain", "winners/turned", "winners/plain_pairs", "winners/pairs"),
     *("winners/lane_taps", "winners/strips"),

@@ -77,9 +77,9 @@ def test_parameters_of_other_shapes(dtype: str) -> None:
         x, grad = data(shape, dtype, 1), data(shape, dtype, 2)
         scale, bias = data(sizes, dtype, 3), data(sizes, dtype, 4)
         moved = np.ascontiguousarray(np.moveaxis(grad, -1, 0))
-        for g in (grad, np.moveaxis(moved, 0, -1)):
+        for g, path in ((grad, PATH), (np.moveaxis(moved, 0, -1), "mvn_grad/copied")):
             given = {"x": x, "grad": g, "scale": scale, "bias": bias}
-            assert takes(given, axes=(1, 3))
+            assert cudml.explain(OP, **given, axes=(1, 3), device="cpu").kernel == path
             for activation in (None, "swish", "tanh"):
                 check(OP, axes=(1, 3), activation=activation, layouts=FLAT, backend=CPU, **given)
 

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from path_calls import Case, grad_sums, mvn_grad
+from path_calls import LAST, Case, grad_sums, mvn_grad
 
 SHARED = "elements share statistics, or sums are asked for"
 APART = "elements of a group stand 8 or more apart"
 OF_CELLS = "sums are of elements that share statistics"
+PACKED = "a group's elements are packed in x but not in grad or dx"
 NEITHER = {"use_mean": False, "use_variance": False}
 
 NORMALIZATION_GRAD = (
+    Case("mvn_grad/copied",
+         mvn_grad((2, 8, 4, 5), (0, 2, 3), (1, 8, 1, 1), order=LAST, row_major=("grad",)), {
+        SHARED: mvn_grad((2, 8, 4, 5), (0, 2, 3), **NEITHER, order=LAST, row_major=("grad",)),
+        PACKED: mvn_grad((2, 8, 4, 5), (0, 2, 3), (1, 8, 1, 1), order=LAST),
+        PACKED + ", or in one of these and 8 or more":
+            mvn_grad((2, 7, 4, 5), (0, 2, 3), (1, 7, 1, 1), order=LAST, row_major=("grad",)),
+        PACKED + ", or in one of these and 8 or more apart in x, where another path than plain":
+            mvn_grad((2, 8, 4, 5), 1, dtype="float64", order=LAST, row_major=("grad",))}),
+    Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
+        "elements are floats of at most 32 bits":
+            mvn_grad((5, 8), 0, (5, 1), dtype="float64"),
+        SHARED: mvn_grad((5, 8), 0, (5, 1), **NEITHER),
+        OF_CELLS: grad_sums((5, 3, 8), (0, 1), (1, 3, 8), (5, 1, 1)),
+        "at most 1024 elements of a group": mvn_grad((1025, 8), 0, (1025, 1)),
+        "at most 1024 elements of a group, with a scale or bias each": mvn_grad((24, 8), 0, (1, 8)),
+        "at most 1024 elements of a group, with a scale or bias each, or at most 24 without any":
+            mvn_grad((25, 8), 0),
+        "at most 1024 elements of a group, with a scale or bias each, or at most 24 without any "
+        "stand 8 or more apart": mvn_grad((5, 7), 0, (5, 1))}),
     Case("mvn_grad/columns", mvn_grad((5, 8), 0, (1, 8)), {
         SHARED: mvn_grad((5, 8), 0, (1, 1), **NEITHER, order=(1, 0)),
         APART: mvn_grad((5, 7), 0, (1, 7)),
@@ -21,13 +41,6 @@ NORMALIZATION_GRAD = (
         "pieces, which share": mvn_grad((8, 4097), (0, 1), (1, 4097)),
         "groups do not consist of at most 256 packed planes":
             mvn_grad((256, 3, 16), (0, 2), (1, 3, 1))}),
-    Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
-        "elements are floats of at most 32 bits":
-            mvn_grad((5, 8), 0, (5, 1), dtype="float64"),
-        SHARED: mvn_grad((5, 8), 0, (5, 1), **NEITHER),
-        OF_CELLS: grad_sums((5, 3, 8), (0, 1), (1, 3, 8), (5, 1, 1)),
-        "at most 1024 elements of a group": mvn_grad((1025, 8), 0, (1025, 1)),
-        "at most 1024 elements of a group stand 8 or more apart": mvn_grad((5, 7), 0, (5, 1))}),
     Case("mvn_grad/rows", mvn_grad((9, 32), 1, (1, 32)), {
         "elements are floats of at most 32 bits":
             mvn_grad((9, 32), 1, (1, 32), dtype="float64"),

@@ -156,7 +156,7 @@ def pad_grad(shape: Any, start: Any, end: Any, mode: str = "edge", **more: Any) 
 def mvn_grad(
     shape: tuple[int, ...], axes: Any, scale: tuple[int, ...] | None = None, **more: Any
 ) -> Call:
-    call = {k: more.pop(k) for k in ("dtype", "order") if k in more}
+    call = {k: more.pop(k) for k in ("dtype", "order", "row_major") if k in more}
     shapes = {"x": shape, "grad": shape} | ({"scale": scale} if scale else {})
     return Call("mean_variance_normalization_grad", shapes, {"axes": axes, **more}, **call)
 

@@ -225,9 +225,10 @@ constexpr int64_t kStepRowBytes = 2048, kStepLaneBytes = 16384;
 
 /// Unpooling (unpool/).
 namespace unpool {
-constexpr int64_t kMostLanes = 256;       // planes side by side: lines that are written by turns
-constexpr int64_t kClearedBytes = 16384;  // of zeros that are put down before one is written over
-constexpr int64_t kUnwatched = 1 << 14;   // elements between two looks at the clock
+constexpr int64_t kMostLanes = 256;         // planes side by side: lines that are written by turns
+constexpr int64_t kClearedBytes = 16384;    // of zeros that are put down before one is written over
+constexpr int64_t kUnwatched = 1 << 14;     // elements between two looks at the clock
+constexpr int64_t kWatchedBytes = 1 << 20;  // the same of zeros
 }  // namespace unpool
 
 /// Gradients of padding (pad_grad/).
@@ -290,8 +291,14 @@ constexpr int64_t kFewestRepeatedRows = 16;
 constexpr int64_t kPairedFloats = 96, kPairedHalves = 320;
 constexpr int64_t kMostNarrow = 112;  // columns up to which tiles of one vector may be better
 /// Bytes that all tiles together take in turn, a few rows, at least so many: memory is read nearly
-/// as it lies, for which processors look ahead. Tiles two lines wide do without.
+/// as it lies, for which processors look ahead.
 constexpr int64_t kTurnBytes = 1024, kLeastTurn = 4;
+/// Bytes of rows of whole lines from which tiles one line wide do so, and so many rows in turn:
+/// a line of more rows is gone from the caches before the next one of each is wanted.
+template <class T>
+constexpr int64_t kLeastTurnedBytes = kIsHalf<T> ? 1024 : 512;
+template <class T>
+constexpr int64_t kLineTurn = kIsHalf<T> ? 8 : 4;
 /// Rows of multiples of so many bytes fight for the same few places of the first-level cache, which
 /// holds about so many of them.
 constexpr int64_t kWayBytes = 2048, kFightingTurn = 8;
@@ -311,6 +318,8 @@ constexpr int64_t kMostKeptColumns = 1 << 20;
 /// Of a cell side by side with others: a tile of so many rows stays in the second-level cache. So
 /// does a block of so many elements; memory is slow to find shorter pieces of rows.
 constexpr int64_t kMostCellRows = 1024, kBlockElements = 32768, kMostCells = 512;
+/// The same without scale and bias: more are read as fast where they stand.
+constexpr int64_t kMostBareRows = 24;
 /// Of packed cells that are put side by side: so many elements share the lanes of what is added up
 /// over them.
 constexpr int64_t kTurnedElements = 16384;

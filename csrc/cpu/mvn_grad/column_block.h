@@ -10,21 +10,8 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-using tuning::mvn_grad::kLeastTurn;
-using tuning::mvn_grad::kTurnBytes;
-
-using tuning::mvn_grad::kFightingTurn;
 using tuning::mvn_grad::kPairedFloats;
 using tuning::mvn_grad::kPairedHalves;
-using tuning::mvn_grad::kWayBytes;
-
-/// Rows of so many bytes that all tiles take in turn; where gradients do not pass as they are
-/// computing takes longer than reading, unless rows fight.
-inline int64_t turn_of(int64_t row_bytes, bool is_passing) {
-  if (kHasLineVectors) return kStripRows;
-  if (is_passing) return std::clamp(kTurnBytes / row_bytes, kLeastTurn, kStripRows);
-  return row_bytes % kWayBytes == 0 ? kFightingTurn : kStripRows;
-}
 
 /// Where the rows of a strip stand, in elements from a place in each tensor.
 struct StripRows {
@@ -105,7 +92,7 @@ class ColumnBlock : public ColumnPasses {
     is_widened_ = kIsWidened || span.n < tile_columns_ || layout_.is_gathered;
     are_paired_ = span.n <= (kIsHalf<T> ? kPairedHalves : kPairedFloats);
     // A tile may be all there is of a row.
-    turn_ = is_widened_ ? kStripRows : turn_of(span.n * int64_t(sizeof(T)), is_passing_);
+    turn_ = is_widened_ ? kStripRows : turn_of(span.n * int64_t(sizeof(T)));
   }
 
   /// Rows [first, first + n) of all: a strip.
@@ -122,6 +109,16 @@ class ColumnBlock : public ColumnPasses {
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
   static constexpr bool kIsWidened = kIsKeptSmall && sizeof(T) < sizeof(float);
   static constexpr T zeros_[kBlockColumns] = {};
+
+  /// Rows of so many bytes that all tiles take in turn: memory is read nearly as it lies. Where
+  /// computing takes longer than reading, tiles do without, unless rows fight.
+  int64_t turn_of(int64_t row_bytes) const {
+    using namespace tuning::mvn_grad;
+    if (kHasLineVectors && is_turned<T>(row_bytes)) return kLineTurn<T>;
+    if (kHasLineVectors) return kStripRows;
+    if (is_passing_) return std::clamp(kTurnBytes / row_bytes, kLeastTurn, kStripRows);
+    return row_bytes % kWayBytes == 0 ? kFightingTurn : kStripRows;
+  }
 
   /// Returns the place that rows [first, first + n) are counted from. Along one dimension that is
   /// the first of them, and the rest stays from strip to strip.

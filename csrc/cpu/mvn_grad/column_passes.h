@@ -193,18 +193,27 @@ class ColumnPasses {
     }
   }
 
+  /// Whether rows of so many bytes are lines of which a tile takes one of each in turn.
+  template <class T>
+  bool is_turned(int64_t row_bytes) const {
+    return kHasLineVectors && is_passing_ && row_bytes % 64 == 0 &&
+           row_bytes >= tuning::mvn_grad::kLeastTurnedBytes<T>;
+  }
+
   /// Columns of a tile, of n: those of one vector where fewer are then empty, or, as far as
-  /// computing takes longer than reading, taken twice. Only loops over tiles where they stand take
-  /// such ones.
+  /// computing takes longer than reading, taken twice, and of floats whose rows take turns: memory
+  /// is read as it lies. Only loops over tiles where they stand take such ones.
   int64_t tile_columns_of(int64_t n, bool is_half) const {
     const int64_t rest = n % kTileColumns;
     const bool may_be = kHasLineVectors && (is_passing_ || is_swish_ || has_gate_);
     const bool are_many = n >= kTileColumns, is_computed = is_half || !is_passing_;
-    if (!may_be || n < kFloats || n > kMostNarrow) return kTileColumns;
+    if (!may_be || n < kFloats) return kTileColumns;
+    if (!is_half && is_turned<float>(n * int64_t(sizeof(float)))) return kFloats;
+    if (n > kMostNarrow) return kTileColumns;
     return !are_many || (is_computed && 0 < rest && rest <= kFloats) ? kFloats : kTileColumns;
   }
 
-  static constexpr int64_t kMostTiles = kBlockColumns / kTileColumns;
+  static constexpr int64_t kMostTiles = kBlockColumns / (kHasLineVectors ? kFloats : kTileColumns);
 
   const MvnGradPlan& plan_;
   bool is_passing_, has_gate_, is_swish_, has_product_;

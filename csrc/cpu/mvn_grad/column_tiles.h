@@ -120,9 +120,12 @@ struct TilePass {
 };
 
 /// Rows of a tile that are worked on together: a processor has no room for more than two long
-/// chains of operations in order, but for parts of four that take turns.
+/// chains of operations in order, but for parts of four that take turns. Lines of rows that follow
+/// each other are asked for at once.
 template <class Pass, int kVectors>
-constexpr int kRowsAtOnce = std::is_same_v<Pass, SwishPass> ? 4 / std::max(kVectors, 2) : 1;
+constexpr int kRowsAtOnce = std::is_same_v<Pass, SwishPass> ? 4 / std::max(kVectors, 2)
+                            : std::is_same_v<Pass, Through> && kHasLineVectors ? 4 / kVectors
+                                                                               : 1;
 
 /// z and h of some rows.
 template <int kRows, int kVectors>
@@ -134,7 +137,7 @@ struct TileTerms {
   [[gnu::always_inline]] TileTerms(TileRows<const T> x, TileRows<const G> grad, int64_t r,
                                    const TileNormalizer<kVectors>& normal,
                                    const TilePass<Pass, kVectors>& pass) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
       const T* const row = x[r + i];
       const G* const g = grad[r + i];
@@ -156,7 +159,17 @@ template <int kMost, class Fn>
   int64_t r = 0;
   for (; r + kMost <= n; r += kMost) fn.template operator()<kMost>(r);
   if constexpr (kMost > 1)
-    if (r < n) fn.template operator()<1>(r);
+    for (; r < n; ++r) fn.template operator()<1>(r);
+}
+
+/// Calls fn(r) for n rows of a tile whose gradient passes as it is.
+template <int kVectors, class Fn>
+[[gnu::always_inline]] inline void for_each_row(int64_t n, const Fn& fn) {
+  for_rows<kRowsAtOnce<Through, kVectors>>(
+      n, [&]<int kRows>(int64_t r) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kRows; ++i) fn(r + i);
+      });
 }
 
 /// Sums for each column of a tile: of d and d * d, or of h and of h * d or h * z.
@@ -218,7 +231,7 @@ template <int kVectors, class T>
                                                   const TileConstants& c, TileSums& sums) {
   const TileNormalizer<kVectors> normal(c);
   StripSums<kVectors> strip(sums);
-  for (int64_t r = 0; r < n; ++r) {
+  for_each_row<kVectors>(n, [&](int64_t r) __attribute__((always_inline)) {
     const T* const row = x[r];
     x.template fetch<kVectors>(row);
 #pragma GCC unroll 4
@@ -226,7 +239,7 @@ template <int kVectors, class T>
       const Floats d = load_wide(row + k * kFloats, Whole{}) - normal.pivot[k];
       strip.add(k, d, d);
     }
-  }
+  });
   strip.put(sums);
 }
 
@@ -237,7 +250,7 @@ template <int kVectors, class T>
                                            TileSums& products) {
   const TileNormalizer<kVectors> normal(c);
   StripSums<kVectors> strip(sums), passed(products);
-  for (int64_t r = 0; r < n; ++r) {
+  for_each_row<kVectors>(n, [&](int64_t r) __attribute__((always_inline)) {
     const T *const row = x[r], *const g = grad[r];
     x.template fetch<kVectors>(row);
     grad.template fetch<kVectors>(g);
@@ -247,7 +260,7 @@ template <int kVectors, class T>
       strip.add(k, d, d);
       passed.add(k, load_wide(g + k * kFloats, Whole{}), d);
     }
-  }
+  });
   strip.put(sums);
   passed.put(products);
 }
@@ -307,7 +320,7 @@ template <int kVectors, class T, class G, class D, class Pass>
   for_rows<kRowsAtOnce<Pass, kVectors>>(n, [&]<int kRows>(
                                                int64_t r) __attribute__((always_inline)) {
     const TileTerms<kRows, kVectors> terms(x, grad, r, normal, pass);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
       Floats result[kVectors];
 #pragma GCC unroll 4

@@ -1,6 +1,7 @@
 // The paths of normalization's gradients on the CPU, first choice first.
 #include "cpu/isa/families.h"
 #include "cpu/mvn_grad/columns.h"
+#include "cpu/mvn_grad/copied.h"
 #include "cpu/mvn_grad/plain.h"
 #include "cpu/mvn_grad/planes.h"
 #include "cpu/mvn_grad/rows.h"
@@ -12,6 +13,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_columns(const MvnGradPlan& plan, const Machine&) { return are_grad_columns_apart(plan); }
+bool has_other_order(const MvnGradPlan& plan, const Machine&) { return fits_copied_grad(plan); }
 bool has_short_cells(const MvnGradPlan& plan, const Machine&) { return are_grad_cells_short(plan); }
 bool are_floats_narrow(const MvnGradPlan& plan, const Machine&) {
   return plan.dtype != Dtype::float64;
@@ -86,6 +88,23 @@ constexpr Predicate<MvnGradPlan> kSumsOfCells{"sums are of elements that share s
                                               are_sums_of_cells};
 
 constexpr Path<MvnGradPlan> kPaths[] = {
+    {"mvn_grad/copied",
+     {kGroups,
+      {"a group's elements are packed in x but not in grad or dx, or in one of these and 8 or more "
+       "apart in x, where another path than plain takes copies that stand alike",
+       has_other_order}},
+     run_copied_grad,
+     {9.9, "BatchNorm grad, 8x64x56x56, float32 L with a gradient C, on Zen 5"}},
+    {"mvn_grad/side_by_side",
+     {kNarrow,
+      kGroups,
+      kSumsOfCells,
+      {"at most 1024 elements of a group, with a scale or bias each, or at most 24 without any "
+       "stand "
+       "8 or more apart",
+       has_short_cells}},
+     side_by_side,
+     {12.2, "60 RMSNorm+SiLU grad, 1x96x4x480x832, bfloat16 C"}},
     {"mvn_grad/columns",
      {kGroups,
       {"elements of a group stand 8 or more apart; or 2 to 7, cut evenly into 16 or more rows that "
@@ -96,13 +115,6 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        are_planes_many}},
      columns,
      {46.5, "63 GroupNorm grad, 2x320x64x64, float16 L"}},
-    {"mvn_grad/side_by_side",
-     {kNarrow,
-      kGroups,
-      kSumsOfCells,
-      {"at most 1024 elements of a group stand 8 or more apart", has_short_cells}},
-     side_by_side,
-     {12.2, "60 RMSNorm+SiLU grad, 1x96x4x480x832, bfloat16 C"}},
     {"mvn_grad/rows",
      {kNarrow,
       kGroups,

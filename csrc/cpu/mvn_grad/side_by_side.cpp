@@ -10,6 +10,7 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 using tuning::mvn_grad::kBlockElements;
+using tuning::mvn_grad::kMostBareRows;
 using tuning::mvn_grad::kMostCellRows;
 using tuning::mvn_grad::kMostCells;
 using tuning::mvn_grad::kRowsAhead;
@@ -62,10 +63,9 @@ class CellsAbreast {
                       kMostCells);
   }
 
-  /// Whether cells along an axis are neighbours in memory and share what belongs to their rows, but
-  /// for sums of cells.
+  /// Whether cells along an axis share what belongs to their rows, but for sums of cells.
   static bool is_shared(const MvnGradPlan& plan, const MvnGradAxis& a) {
-    return GradColumns::is_packed(plan, a, 1) && !a.scale && !a.bias &&
+    return !a.scale && !a.bias &&
            (plan.kind == MvnGradKind::sums || (!a.totals[0] && !a.totals[1]));
   }
 
@@ -82,8 +82,8 @@ class CellsAbreast {
     float *const x = thread.x.get(), *const grad = thread.grad.get();
     visit_floats([&]<class T>() {
       const auto from = [&](int k) { return static_cast<const T*>(operands_.inputs[k]); };
-      if (plan_.reads_x()) copy_in(from(0) + at.x, &GradOffsets::x, n, x);
-      copy_in(from(1) + at.grad, &GradOffsets::grad, n, grad);
+      if (plan_.reads_x()) copy_in(from(0) + at.x, &GradOffsets::x, kept_.x, n, x);
+      copy_in(from(1) + at.grad, &GradOffsets::grad, kept_.grad, n, grad);
     });
     CellPlaces<kTileColumns> places;
     for (int64_t c = 0; c < n; c += kTileColumns) {
@@ -106,12 +106,21 @@ class CellsAbreast {
     });
   }
 
-  /// n numbers of each row into tiles, zeros behind them.
+  /// n numbers of each row, `step` elements apart, into tiles, zeros behind them.
   template <class T>
-  [[gnu::noinline]] void copy_in(const T* from, int64_t GradOffsets::* along, int64_t n,
-                                 float* to) const {
+  [[gnu::noinline]] void copy_in(const T* from, int64_t GradOffsets::* along, int64_t step,
+                                 int64_t n, float* to) const {
     for (int64_t r = 0; r < rows_; ++r) {
       const T* const row = from + at_[size_t(r)].*along;
+      if (step != 1) {
+        for (int64_t c = 0; c < n; c += kTileColumns) {
+          float* const tile = to + c * rows_ + r * kTileColumns;
+          const int64_t count = std::min(kTileColumns, n - c);
+          load_row<T>(tile, row + c * step, step, count);
+          std::fill_n(tile + count, kTileColumns - count, 0.0f);
+        }
+        continue;
+      }
       if (r + kRowsAhead < rows_)
         for (int64_t c = 0; c < n; c += 64 / int64_t(sizeof(T)))
           __builtin_prefetch(from + at_[size_t(r + kRowsAhead)].*along + c);
@@ -131,6 +140,12 @@ class CellsAbreast {
     const bool converts = converts_pairs();
     for (int64_t r = 0; r < rows_; ++r) {
       T* const row = to + at_[size_t(r)].dx;
+      if (kept_.dx != 1) {
+        for (int64_t c = 0; c < n; c += kTileColumns)
+          store_row<T>(row + c * kept_.dx, kept_.dx, from + c * rows_ + r * kTileColumns,
+                       std::min(kTileColumns, n - c));
+        continue;
+      }
       const bool is_streamed = is_streamed_ && reinterpret_cast<uintptr_t>(row) % 64 == 0;
       for (int64_t c = 0; c < n; c += kTileColumns) {
         const float* const tile = from + c * rows_ + r * kTileColumns;
@@ -167,8 +182,12 @@ class CellsAbreast {
 }  // namespace
 
 bool are_grad_cells_short(const MvnGradPlan& plan) {
-  return plan.reduced_rank > 0 && !plan.is_empty() && !GradColumns::is_folded(plan) &&
-         plan.reduced[plan.reduced_rank - 1].x >= 8 && plan.cell_size <= kMostCellRows;
+  if (plan.reduced_rank == 0 || plan.is_empty() || GradColumns::is_folded(plan)) return false;
+  const bool do_vary = std::any_of(plan.reduced, plan.reduced + plan.reduced_rank,
+                                   [](const MvnGradAxis& a) { return a.has_parameters(); });
+  const bool is_bare = !plan.has_scale && !plan.has_bias && !plan.has_totals();
+  const int64_t most = do_vary ? kMostCellRows : is_bare ? kMostBareRows : 0;
+  return plan.reduced[plan.reduced_rank - 1].x >= 8 && plan.cell_size <= most;
 }
 
 void mvn_grad_side_by_side(const MvnGradPlan& plan, const Operands& operands) {

@@ -29,9 +29,15 @@ class PlaneZeros {
   void finish() { extend(size_); }
 
  private:
-  static constexpr uint64_t kStep = uint64_t(tuning::unpool::kClearedBytes) / sizeof(T);
+  static constexpr uint64_t kStep = uint64_t(tuning::unpool::kClearedBytes) / sizeof(T),
+                            kWatched = uint64_t(tuning::unpool::kWatchedBytes) / sizeof(T);
 
   [[gnu::noinline]] void extend(uint64_t end) {
+    for (; end - end_ > kWatched; checkpoint()) clear(end_ + kWatched);
+    clear(end);
+  }
+
+  void clear(uint64_t end) {
     char* const at = reinterpret_cast<char*>(plane_ + end_);
     const int64_t bytes = int64_t((end - end_) * sizeof(T)), rest = bytes % kVectorBytes;
     for (int64_t i = 0; i + kVectorBytes <= bytes; i += kVectorBytes)
