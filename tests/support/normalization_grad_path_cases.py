@@ -15,9 +15,9 @@ NORMALIZATION_GRAD = (
          mvn_grad((2, 8, 4, 5), (0, 2, 3), (1, 8, 1, 1), order=LAST, row_major=("grad",)), {
         SHARED: mvn_grad((2, 8, 4, 5), (0, 2, 3), **NEITHER, order=LAST, row_major=("grad",)),
         PACKED: mvn_grad((2, 8, 4, 5), (0, 2, 3), (1, 8, 1, 1), order=LAST),
-        PACKED + ", or in one of these and 8 or more":
+        PACKED + ", or less than 8 apart in one of these and 8 or more in x":
             mvn_grad((2, 7, 4, 5), (0, 2, 3), (1, 7, 1, 1), order=LAST, row_major=("grad",)),
-        PACKED + ", or in one of these and 8 or more apart in x, where another path than plain":
+        PACKED + ", or less than 8 apart in one of these and 8 or more in x, where another path":
             mvn_grad((2, 8, 4, 5), 1, dtype="float64", order=LAST, row_major=("grad",))}),
     Case("mvn_grad/side_by_side", mvn_grad((1024, 8), 0, (1024, 1)), {
         "elements are floats of at most 32 bits":

@@ -11,7 +11,7 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Elements from one of x to the next that are not near each other.
+/// Elements from one to the next that are not near each other.
 constexpr int64_t kLeastApart = 8;
 
 /// All dimensions of a plan.
@@ -54,15 +54,13 @@ struct AllAxes {
   }
 };
 
-/// Whether a group's innermost elements are packed in x and not in another tensor, or the other way
-/// round; or are one there. Of other distances most paths take any.
+/// Whether a group's innermost elements are packed in x and not in another tensor, or near each
+/// other there, which may be one, and apart in x. Of other distances most paths take any.
 bool stands_otherwise(const MvnGradPlan& plan, int64_t MvnGradAxis::* tensor) {
   if (plan.reduced_rank == 0) return false;
   const MvnGradAxis& inner = plan.reduced[plan.reduced_rank - 1];
   if (inner.x == 1) return inner.*tensor != 1;
-  const bool is_one = std::all_of(plan.reduced, plan.reduced + plan.reduced_rank,
-                                  [&](const MvnGradAxis& a) { return a.*tensor == 0; });
-  return inner.x >= kLeastApart && (inner.*tensor == 1 || is_one);
+  return inner.x >= kLeastApart && inner.*tensor < kLeastApart;
 }
 
 /// The plan of copies that stand as x does.

@@ -90,8 +90,8 @@ constexpr Predicate<MvnGradPlan> kSumsOfCells{"sums are of elements that share s
 constexpr Path<MvnGradPlan> kPaths[] = {
     {"mvn_grad/copied",
      {kGroups,
-      {"a group's elements are packed in x but not in grad or dx, or in one of these and 8 or more "
-       "apart in x, where another path than plain takes copies that stand alike",
+      {"a group's elements are packed in x but not in grad or dx, or less than 8 apart in one of "
+       "these and 8 or more in x, where another path than plain takes copies that stand alike",
        has_other_order}},
      run_copied_grad,
      {9.9, "BatchNorm grad, 8x64x56x56, float32 L with a gradient C, on Zen 5"}},
