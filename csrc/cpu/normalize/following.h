@@ -6,11 +6,16 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// kCount vectors of one row from i on.
+/// kCount vectors of one row from i on. What is written past the caches comes from memory, too:
+/// lines of x far ahead are fetched.
 template <int kCount, class T, class Formula, class F>
 [[gnu::always_inline]] inline void write_vectors(T* y, const T* x, int64_t i,
                                                  const Formula& formula, const F& f,
                                                  bool is_streamed, bool converts) {
+  constexpr int64_t kAhead = tuning::normalize::kRowAheadBytes / int64_t(sizeof(T));
+  if (is_streamed)
+    for (int64_t k = 0; k < kCount * kFloats; k += 64 / int64_t(sizeof(T)))
+      __builtin_prefetch(x + i + kAhead + k);
   Floats v[kCount];
   const bool are_numbers = compute_vectors(v, x, i, formula, f, Whole{});
   if constexpr (kCount == 1) put(y + i, v[0], Whole{}, is_streamed, are_numbers);
