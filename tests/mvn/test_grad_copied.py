@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -127,11 +128,64 @@ def test_given_statistics_and_fewer_outputs(dtype: str) -> None:
         check(OP, layouts=("contiguous",), backend=CPU, out=False, **given, **how)
 
 
+def overlapping(dtype: str) -> list[tuple[np.ndarray, tuple[int, ...], Any]]:
+    """x whose groups share places in memory, the axes of a group, and where one of them is."""
+    cells = in_order(data((1, 18, 5, 20), dtype, 1), LAST)
+    flat = data((400,), dtype, 2)
+    windows = np.lib.stride_tricks.sliding_window_view(flat, 40)[:30]
+    return [
+        (np.broadcast_to(cells, SHAPE), (1, 2, 3), np.s_[1:2]),
+        (np.broadcast_to(cells, SHAPE), (2, 3), np.s_[2:, 4:5]),
+        (np.broadcast_to(cells.copy(), SHAPE), (1, 3), np.s_[:1, :, 2:3]),
+        (windows, (1,), np.s_[7:8]),
+        (windows.T, (0,), np.s_[:, 7:8]),
+        (np.lib.stride_tricks.sliding_window_view(flat, 10)[::9].T, (1,), np.s_[3:4]),
+    ]
+
+
+@pytest.mark.decision("D-TEN-9", "D-GRAD-1")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_groups_of_x_that_overlap(dtype: str) -> None:
+    """A group's bits do not tell whether another one has some of its elements."""
+    paths = set()
+    for x, axes, where in overlapping(dtype):
+        for order in itertools.permutations(range(x.ndim)):
+            grad = in_order(data(x.shape, dtype, 3), order)
+            for activation in (None, "swish"):
+                how = {"axes": axes, "activation": activation, "outputs": ("x",)}
+                whole = gradient(x, grad, **how)[0]
+                part = gradient(x[where], grad[where], **how)[0]
+                np.testing.assert_array_equal(bits(part), bits(whole[where]))
+            paths.add(kernel({"x": x, "grad": grad}, axes=axes))
+            check(OP, layouts=("as given",), backend=CPU, out=False, x=x, grad=grad, axes=axes)
+    assert len(paths) > 1 and PATH in paths
+
+
+@pytest.mark.decision("D-TEN-9", "D-TEN-8")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_new_result_of_few_channels(dtype: str) -> None:
+    """It is dense, so that the elements of a group are near in it and apart in x: as they are not
+    in the result of all channels."""
+    x = in_order(data(SHAPE, dtype, 1), LAST)
+    for order in (LAST, (3, 1, 0, 2), (3, 1, 2, 0)):
+        grad = in_order(data(SHAPE, dtype, 2), order)
+        for channels in (1, 2, 7):
+            where = np.s_[:, 3 : 3 + channels]
+            for axes in ((0, 3), (0, 2, 3)):
+                how = {"axes": axes, "activation": "swish", "outputs": ("x",)}
+                whole = gradient(x, grad, **how)[0]
+                given = {"x": x[where], "grad": grad[where]}
+                np.testing.assert_array_equal(bits(gradient(**given, **how)[0]), bits(whole[where]))
+                assert kernel(given, **how) != PATH  # grad is apart as x is, and dx is new
+
+
 @pytest.mark.decision("D-GRAD-1")
-def test_elements_of_x_that_overlap_are_not_copied() -> None:
-    """Where x has one place for several elements, copies have no room there."""
-    x = np.broadcast_to(data((3, 1, 5, 20), "float32", 1), SHAPE)
-    grad = in_order(data(SHAPE, "float32", 2), LAST)
-    how: dict[str, Any] = {"axes": (0, 2, 3)}
-    assert kernel({"x": x, "grad": grad}, **how) != PATH
-    check(OP, layouts=("contiguous",), backend=CPU, out=False, x=x, grad=grad, **how)
+def test_copies_are_no_larger_than_the_gradient() -> None:
+    """However far apart the elements of x are, of which there may be more than memory."""
+    with tempfile.TemporaryFile() as file:  # of which nearly all is never there
+        x = np.memmap(file, np.float32, "w+", shape=(40, 1 << 30))[:, :: 1 << 26]
+        x[...] = data(x.shape, "float32", 1)
+        grad = in_order(data(x.shape, "float32", 2), (1, 0))
+        assert kernel({"x": x, "grad": grad}, axes=0) == PATH
+        given = {"x": x.view(np.ndarray), "grad": grad}
+        check(OP, layouts=("as given",), backend=CPU, out=False, axes=0, **given)

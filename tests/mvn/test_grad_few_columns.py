@@ -102,9 +102,7 @@ def test_channels_of_more(dtype: str) -> None:
         given = {name: a[..., first:last] for name, a in whole.items()}
         for activation in (None, next(rotation), next(rotation)):
             how = {"axes": (1, 2), "activation": activation}
-            assert takes(whole, **how)
-            # dx of few channels is packed: where x's stand far apart, it comes there from copies.
-            assert takes(given, **how) != (last - first < 8 <= every)
+            assert takes(given, **how) and takes(whole, **how)
             check(OP, layouts=FLAT, backend=CPU, out=False, **given, **how)
             want = gradient(**whole, **how)
             room = np.full(whole["x"].shape, 7, whole["x"].dtype)
