@@ -230,16 +230,16 @@ def test_a_handler_may_call_for_a_moment() -> None:
         "import numpy as np\n"
         "import cudml\n"
         "faulthandler.dump_traceback_later(50, exit=True)\n"
-        "x, called = np.ones((1, 1, 12000, 8001), 'f4'), []\n"
+        "x, called = np.ones((1, 1, 3000, 2400), 'f4'), []\n"
         "def handle(*_):\n"
         "    called.append(cudml.lp_pooling(x[..., :4, :4], 4, p=1).item())\n"
         "signal.signal(signal.SIGALRM, handle)\n"
         f"cudml.set_num_threads({cudml.get_num_threads()})\n"
         "signal.setitimer(signal.ITIMER_REAL, 0.02)\n"
-        "y = cudml.lp_pooling(x, (12000, 8000), p=3)\n"
-        "print(called, (y.astype('f8') ** 3 / 96e6).round(3).ravel().tolist())\n"
+        "y = cudml.lp_pooling(x, (3000, 2000), p=3)  # longer than signals wait\n"
+        "print(called, np.unique((y.astype('f8') ** 3 / 6e6).round(3)).tolist())\n"
     )
-    assert child_says(script) == "[16.0] [1.0, 1.0]"
+    assert child_says(script) == "[16.0] [1.0]"
 
 
 @pytest.mark.bug("RUN-16")
