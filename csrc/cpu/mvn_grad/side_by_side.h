@@ -1,5 +1,5 @@
 // The gradient of normalization for groups side by side whose elements stand apart and have scales
-// or biases of their own, as the channels of a pixel do that are stored first.
+// or biases of their own, as the channels of a pixel do that are stored first, or are few.
 #pragma once
 
 #include "core/operands.h"
