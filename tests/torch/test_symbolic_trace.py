@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import cudml.torch  # noqa: E402
 import cudml.torch.nn.functional as named_as_torchs  # noqa: E402
 from cudml.torch import convert, functional  # noqa: E402
 from cudml.torch import nn as ours  # noqa: E402
@@ -30,7 +31,11 @@ MODULES = {
     "max_pool2d": lambda: ours.MaxPool2d(2), "avg_pool2d": lambda: ours.AvgPool2d(2),
     "lp_pool2d": lambda: ours.LPPool2d(2, 2), "pad": lambda: ours.ReflectionPad2d(1),
     "layer_norm": lambda: ours.LayerNorm(8), "rms_norm": lambda: ours.RMSNorm(8),
-    "group_norm": lambda: ours.GroupNorm(2, 4), "batch_norm": lambda: ours.BatchNorm2d(4).eval(),
+    "group_norm": lambda: ours.GroupNorm(2, 4), "max_pooling": lambda: ours.MaxPooling((2, 3)),
+    "average_pooling": lambda: ours.AveragePooling(2, start_padding=(1, 0), include_padding=True),
+    "lp_pooling": lambda: ours.LpPooling(3, p=3),
+    "padding": lambda: ours.Padding((0, 0, 1, 2), (0, 0, 2, 0), mode="symmetric"),
+    "mean_variance_normalization": lambda: ours.MeanVarianceNormalization(axes=(1, 3)),
 }  # fmt: skip
 
 
@@ -59,9 +64,70 @@ def test_a_converted_model() -> None:
     assert torch.equal(program(inputs()), model(inputs()))
 
 
-def test_batches_are_counted_by_calls_alone() -> None:
-    """A trace of a module in training would count one and move its statistics."""
+def with_statistics(kind: str, training: bool, **options: Any) -> Any:
+    net = nn.Sequential(nn.Conv2d(4, 4, 1), getattr(ours, kind)(4, affine=True, **options))
+    torch.nn.init.uniform_(net[1].weight)
+    return net.train(training)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", ["BatchNorm2d", "InstanceNorm2d"])
+def test_modules_with_statistics_are_one_call(kind: str, training: bool) -> None:
+    """As torch's own: what they count and move, they do when the program runs; and it may go on
+    from training to evaluation."""
+    net, same = (with_statistics(kind, training, track_running_stats=True) for _ in range(2))
+    same.load_state_dict(net.state_dict())
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    program = torch.fx.symbolic_trace(net)
+    assert [n.target for n in program.graph.nodes if n.op == "call_module"] == ["0", "1"]
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    for mode in (training, not training, training):
+        program.train(mode), same.train(mode)
+        assert torch.equal(program(inputs()), same(inputs()))
+    counted = 1 + training if kind.startswith("Batch") else 0  # torch's others do not count
+    assert net[1].num_batches_tracked == counted
+    for name, value in same.state_dict().items():
+        assert torch.equal(net.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", ["BatchNorm2d", "InstanceNorm2d"])
+def test_an_activation_is_applied_once(kind: str, training: bool) -> None:
+    """The activation that two normalizations share is a call, too, and asks what comes to it."""
+
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.act = getattr(nn, kind)(4, affine=True), nn.Hardswish()
+            self.second = getattr(nn, kind)(4, affine=True)
+
+        def forward(self, x: Any) -> Any:
+            return self.act(self.act(self.second(self.act(self.first(x)))) - 0.5)
+
+    net = Twice().train(training)
+    expected = copy.deepcopy(net)(inputs())
+    model = convert(net).model
+    program = torch.fx.symbolic_trace(copy.deepcopy(model))
+    for run in (copy.deepcopy(program), program, model):
+        torch.testing.assert_close(run(inputs()), expected)
+
+
+def test_a_module_by_itself_cannot_be_asked() -> None:
+    """Where torch's own cannot, either; a trace of it in training moves no statistics."""
     net = ours.BatchNorm2d(4)
     with pytest.raises(torch.fx.proxy.TraceError):
-        torch.fx.symbolic_trace(nn.Sequential(net))
+        torch.fx.symbolic_trace(net)
     assert net.num_batches_tracked == 0
+    assert torch.equal(torch.fx.symbolic_trace(net.eval())(inputs()), net(inputs()))
+
+
+def test_results_of_several_tensors() -> None:
+    """They are taken apart where the program runs."""
+
+    def both(x: Any) -> Any:
+        y, indices = cudml.torch.max_pooling(x, 2, 2, return_indices=True)
+        return cudml.torch.max_unpooling(y, indices, (2, 4, 8, 8))
+
+    program = torch.fx.symbolic_trace(both)
+    assert called(program)[::3] == ["max_pooling", "max_unpooling"]
+    assert torch.equal(program(inputs()), both(inputs()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 import torch as _torch
+from torch import fx as _fx
 
 OLDEST = (2, 4)  # the first with torch.library.register_autograd and register_fake
 
@@ -83,3 +84,7 @@ __all__ = [
     "padding",
     "padding_grad",
 ]
+
+for _name in __all__:
+    if _name not in ("convert", "functional", "nn"):
+        _fx.wrap(_name)  # of which torch.fx records one call instead of what it does with a Proxy

@@ -18,7 +18,7 @@ from cudml.torch import functional as F
 from cudml.torch._activations import encode
 from cudml.torch.functional._arguments import activation as activation_of
 
-from ._shared import fused
+from ._shared import call_of, fused, is_traced
 
 
 class _Activated(torch.nn.Module):
@@ -95,6 +95,11 @@ class GroupNorm(_Activated, torch.nn.GroupNorm):
 class _InstanceNorm(_Activated, instancenorm._InstanceNorm):
     """The forward pass of torch's instance normalization of one sample or a batch."""
 
+    def forward(self, input: Tensor) -> Tensor:
+        if is_traced(self, input):  # asks its input's shape, and may move statistics
+            return call_of(self, input)
+        return super().forward(input)
+
     def _apply_instance_norm(self, input: Tensor) -> Tensor:
         return self._activated(
             F.instance_norm,
@@ -136,6 +141,8 @@ class _BatchNorm(_Activated, batchnorm._BatchNorm):
         return self.momentum
 
     def forward(self, input: Tensor) -> Tensor:
+        if is_traced(self, input):  # counts batches, and moves statistics
+            return call_of(self, input)
         if self.training or not isinstance(input, fx.Proxy):  # of which nobody knows the shape
             self._check_input_dim(input)
         momentum = self._step()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.nn.modules import module as _module
 
 # True: a normalization has applied an activation to the tensor. A number: that activation, which
@@ -26,6 +26,18 @@ def is_observed(module: torch.nn.Module) -> bool:
     """Whether somebody reads, and so may exchange, what goes into a module or comes out."""
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     return bool(hooks or module._backward_pre_hooks) or "forward" in module.__dict__
+
+
+def is_traced(module: torch.nn.Module, input: Any) -> bool:
+    """Whether torch.fx traces a model in which `module` stands, and `input` is a Proxy."""
+    return isinstance(input, fx.Proxy) and getattr(input.tracer, "root", module) is not module
+
+
+def call_of(module: torch.nn.Module, input: Any) -> Any:
+    """One call of `module` as a whole, which torch.fx records of torch.nn's own modules as well."""
+    return input.tracer.create_proxy(
+        "call_module", input.tracer.path_of_module(module), (input,), {}
+    )
 
 
 def is_every_module_observed() -> bool:
@@ -88,6 +100,8 @@ class SharedActivation(torch.nn.Module):
         if is_compiling and not self.is_marked:
             return self.activation(input) if self.is_changed() else input
         found = getattr(input, _MARK, False)
+        if found is not True and is_traced(self, input) and self not in _results.norms:
+            return call_of(self, input)  # asks each tensor, as where nothing is traced
         # What compiled programs meet a second time is taken to be in a part that is computed again.
         has_passed = found == id(self) if is_compiling else self._has_passed(input, found)
         if found is True:  # a second call on the same tensor is one of its own
