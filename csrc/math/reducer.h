@@ -7,6 +7,7 @@
 #include "core/hd.h"
 #include "core/scalar.h"
 #include "math/elementary.h"
+#include "math/nth_root.h"
 
 namespace cudml {
 
@@ -93,7 +94,7 @@ template <class V>
 HD V lp_root(V sum, uint32_t p) {
   if (p == 1) return sum;
   if (p == 2) return std::sqrt(sum);
-  return V(std::pow(double(sum), 1.0 / double(p)));
+  return nth_root<V>(double(sum), p);
 }
 
 /// The scaled form of D-LP-6 for one window: taps are offered twice, to find the largest magnitude
@@ -110,10 +111,7 @@ struct LpScaled {
     scale = p <= 2 ? std::ldexp(1.0, std::ilogb(largest)) : largest;
     return true;
   }
-  HD void add(double value) {
-    const double ratio = std::fabs(value) / scale;
-    sum += p == 1 ? ratio : p == 2 ? ratio * ratio : std::pow(ratio, double(p));
-  }
+  HD void add(double value) { sum += lp_term(value / scale, p); }
   HD double result() const { return sum == 0 ? largest : scale * lp_root(sum, p); }
 };
 

@@ -202,6 +202,8 @@ struct LpFinish {
   }
 
  private:
+  static constexpr int64_t kBlock = 256;  // sums whose roots are taken at once
+
   /// Whether lp_sum_is_safe() of all sums but NaNs, which are their own roots, with `zero` in the
   /// place of those that are 0.
   [[gnu::noinline]] static bool are_safe(const V* values, int64_t n, V zero) {
@@ -226,14 +228,36 @@ struct LpFinish {
     return safe;
   }
 
+  /// Whether no sum needs its taps again.
+  bool are_done(const V* sums, int64_t n) const {
+    return are_safe(sums, n, 0) || (zeros.are_exact() && are_safe(sums, n, 1));
+  }
+
+  [[gnu::noinline]] static void take_nth_roots(V* values, int64_t n, uint32_t p) {
+    for (int64_t i = 0; i < n; ++i) values[i] = nth_root<V>(double(values[i]), p);
+  }
+
   template <class Again>
   void take_roots(V* values, int64_t n, const Again& again) const {
-    if (p == 2 && (are_safe(values, n, 0) || (zeros.are_exact() && are_safe(values, n, 1)))) {
-      for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
+    const auto each = [&](int64_t i, V sum) {
+      return one(sum, 1, [&](int64_t) { return again(i); });
+    };
+    if (p == 2) {
+      if (are_done(values, n))
+        for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
+      else
+        for (int64_t i = 0; i < n; ++i) values[i] = each(i, values[i]);
       return;
     }
-    for (int64_t i = 0; i < n; ++i)
-      values[i] = one(values[i], 1, [&](int64_t) { return again(i); });
+    V sums[kBlock];
+    for (int64_t first = 0; first < n; first += kBlock) {
+      const int64_t m = std::min(kBlock, n - first);
+      std::copy_n(values + first, m, sums);
+      take_nth_roots(values + first, m, p);
+      if (are_done(sums, m)) continue;
+      for (int64_t i = 0; i < m; ++i)
+        if (!lp_sum_is_safe<V>(sums[i])) values[first + i] = each(first + i, sums[i]);
+    }
   }
 };
 
