@@ -1,5 +1,6 @@
 // Gradients through activations, over rows of the computing type: by explicit vectors where the
-// slope takes an exponential, elsewhere in loops that know their kind.
+// slope takes an exponential or more than compilers vectorise, elsewhere in loops that know their
+// kind.
 #include "cpu/mvn_grad/passed.h"
 
 #include "cpu/simd/gelu.h"
@@ -15,15 +16,20 @@ template <class Slope>
                                     const Slope slope) {
   for (int64_t i = 0; i < n; i += kFloats)
     with_lanes(n - i, [&](auto m) {
-      store_narrow(h + i, load_wide(grad + i, m) * slope(load_wide(v + i, m)), m);
+      const Floats x = load_wide(v + i, m), product = load_wide(grad + i, m) * slope(x);
+      if constexpr (requires { slope.blocks(x); })
+        store_narrow(h + i, slope.blocks(x) ? Floats{} : product, m);
+      else
+        store_narrow(h + i, product, m);
     });
 }
 
-/// Whether the slope takes an exponential of which vectors are there.
+/// Whether explicit vectors of the slope are there.
 constexpr bool has_vectors(ActivationKind kind) {
   using enum ActivationKind;
   return kind == gelu || kind == swish || kind == sigmoid || kind == tanh || kind == scaled_tanh ||
-         kind == softplus || kind == parametric_softplus || kind == elu || kind == scaled_elu;
+         kind == softplus || kind == parametric_softplus || kind == elu || kind == scaled_elu ||
+         kind == hard_sigmoid || kind == hard_swish;
 }
 
 void pass_by_kind(const Activation& f, float* h, const float* grad, const float* v, int64_t n) {
@@ -39,6 +45,8 @@ void pass_by_kind(const Activation& f, float* h, const float* grad, const float*
     case softplus: return pass(SigmoidSlope{a, 1, 1});
     case parametric_softplus: return pass(SigmoidSlope{b, b, a});
     case elu: return pass(EluSlope{a, 1});
+    case hard_sigmoid: return pass(HardSigmoidSlope{a, b});
+    case hard_swish: return pass(HardSwishSlope{a, b});
     default: return pass(EluSlope{a, b});
   }
 }

@@ -1,4 +1,4 @@
-// Slopes of activations that are made of an exponential, of vectors of float. NaN stays.
+// Slopes of activations by vectors of float. NaN stays.
 #pragma once
 
 #include <cmath>
@@ -90,6 +90,33 @@ struct EluSlope {
   [[gnu::always_inline]] Floats operator()(Floats v) const {
     const Floats low = exponential(minus_magnitude(v)) * alpha;
     return (v > 0 ? broadcast(1) : low) * gamma;
+  }
+};
+
+// The two that follow take no exponential; where they block, nothing passes, be it infinite.
+
+/// alpha, which blocks outside of the slope of the hard sigmoid.
+struct HardSigmoidSlope {
+  float alpha, beta;
+
+  [[gnu::always_inline]] Floats operator()(Floats v) const { return v == v ? broadcast(alpha) : v; }
+  [[gnu::always_inline]] auto blocks(Floats v) const {
+    const Floats line = gated_product(broadcast(alpha), v) + beta;
+    return (line <= 0) | (line >= 1);
+  }
+};
+
+/// Of v times the hard sigmoid.
+struct HardSwishSlope {
+  float alpha, beta;
+
+  [[gnu::always_inline]] Floats operator()(Floats v) const {
+    const Floats line = gated_product(broadcast(alpha), v);
+    const Floats slope = line + beta < 1 ? 2 * line + beta : broadcast(1);
+    return v == v ? slope : v;
+  }
+  [[gnu::always_inline]] auto blocks(Floats v) const {
+    return gated_product(broadcast(alpha), v) + beta <= 0;
   }
 };
 
