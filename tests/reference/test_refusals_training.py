@@ -62,7 +62,7 @@ INDICES = [
 ]  # fmt: skip
 OUTPUTS = [
     (), ("x",), ["bias", "x"], ("scale", "bias", "x"), "x", ("x", "x"), ("y",), ("x", 1), None, 3,
-    {"x"}, {"x": 1}, ("X",), [["x"]],
+    {"x"}, {"x": 1}, ("X",), [["x"]], np.array(["x", "bias"]), np.array("x"), np.array([["x"]]),
 ]  # fmt: skip
 KINDS = [
     "float32", "float64", "float16", "f8", "<f4", ">f4", "double", "int64", "", b"float64", None,

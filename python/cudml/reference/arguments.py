@@ -143,7 +143,7 @@ def entries(op: str, field: str, value: Any, count: int) -> list[Any]:
 def choice(op: str, field: str, value: Any, names: Sequence[str]) -> list[str]:
     """Some of these names, each at most once, but not none (D-GRAD-16)."""
     text = f"{op}: {field} is {shown(value)}; it must name some of {', '.join(names)}, each once"
-    require(is_sequence(value) and not isinstance(value, (np.ndarray, np.generic)), text, TypeError)
+    require(is_sequence(value), text, TypeError)
     chosen = list(value)
     require(all(isinstance(name, str) for name in chosen), text, TypeError)
     require(bool(chosen) and set(chosen) <= set(names), text)
