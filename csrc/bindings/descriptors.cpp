@@ -24,8 +24,10 @@ constexpr Range kAnyUint{0, 0xffffffff};
 /// zeros are refused with what else is wrong with them.
 Range range_of(std::string_view field) {
   const bool is_tensor = field.find('.') != field.npos;
-  const bool is_size = field.ends_with("Sizes") || field == "WindowSize" || field == "Dilations";
-  return is_size || (field == "Strides" && !is_tensor) ? Range{0, 0xffffffff, "", 1} : kAnyUint;
+  const bool is_step = field == "Strides" && !is_tensor;
+  const bool is_positive = is_step || field.ends_with("Sizes") || field == "WindowSize" ||
+                           field == "Dilations" || field == "P";
+  return is_positive ? Range{0, 0xffffffff, "", 1} : kAnyUint;
 }
 
 bool is_a(py::handle object, const char* name) {
@@ -187,7 +189,7 @@ void DescriptorArena::fill(const Schema& schema, size_t index, py::handle desc, 
                   sizeof count);
       return put(place, array(op, field, value, count, schema.fields[c].name));
     }
-    case Kind::uint: return put(place, UINT(whole_number(op, field, value, kAnyUint)));
+    case Kind::uint: return put(place, UINT(whole_number(op, field, value, range_of(name))));
     case Kind::boolean: return put(place, boolean(op, field, value));
     case Kind::number: return put(place, number(op, full_name, value));
     case Kind::mode: return put(place, enumerator(op, field, value, "PaddingMode"));
