@@ -165,6 +165,20 @@ def test_what_is_no_sequence(value: Any) -> None:
         operator("MaxPooling", InputTensor=tensor(value))
 
 
+@pytest.mark.parametrize("count", [9, 64, 65, 1000])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_lengths_are_values(kind: Any, count: int) -> None:
+    entries = kind([1] * count)
+    with refused(ValueError, f"MAX_POOLING: InputTensor.DimensionCount is {count}; at feature"):
+        operator("MaxPooling", InputTensor=tensor(entries))
+    with refused(ValueError, f"MAX_POOLING: InputTensor.Strides has {count} entries; InputTensor"):
+        operator("MaxPooling", InputTensor=tensor([1, 2, 4, 5], Strides=entries))
+    with refused(ValueError, f"MAX_POOLING: WindowSize has {count} entries; DimensionCount is 2"):
+        operator("MaxPooling", WindowSize=entries)
+    with refused(ValueError, f"NORMALIZATION1: AxisCount is {count}; it must be between 0 and 4"):
+        operator("MeanVarianceNormalization1", Axes=entries)
+
+
 def test_sequences_are_read_once() -> None:
     size = Hostile()
     sizes: list[Any] = [1, 2, size, 5]

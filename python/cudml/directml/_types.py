@@ -12,7 +12,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar
 from cudml._errors import kind_of, shown
 
 _Enumeration = TypeVar("_Enumeration", bound=IntEnum)
-_MOST_ENTRIES = 64  # of a sequence that is read; far more than any field has
+_MOST_ENTRIES = 64  # of a sequence whose length may be a lie; far more than any field has
 
 
 class _Enum(IntEnum):
@@ -157,7 +157,7 @@ def frozen(values: object) -> Any:
         return values
     try:
         if len(values) > _MOST_ENTRIES:  # type: ignore[arg-type]
-            return values
+            return tuple(values) if type(values) is list else values  # their number is wrong
     except (OverflowError, TypeError):  # a very long range, an array of rank 0
         return values
     entries = itertools.islice(values, _MOST_ENTRIES)  # type: ignore[call-overload]
