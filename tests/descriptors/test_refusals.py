@@ -111,6 +111,8 @@ def test_epsilon_and_activation(name: str) -> None:
     refuse(name, ValueError, "FusedActivation is", "no_such", FusedActivation="no_such")
     refuse(name, TypeError, "FusedActivation is", "it must be None, a name, or",
            FusedActivation=ActivationReluOperatorDesc())  # fmt: skip
+    refuse(name, TypeError, "FusedActivation is ['celu', {'alpha': 2}]; it must be None, a name",
+           FusedActivation=["celu", {"alpha": 2}])  # fmt: skip
     refuse(name, ValueError, "FusedActivation.Alpha is 0; it must not be 0",
            FusedActivation=("celu", {"alpha": 0}))  # fmt: skip
 

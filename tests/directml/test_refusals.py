@@ -179,6 +179,20 @@ def test_lengths_are_values(kind: Any, count: int) -> None:
         operator("MeanVarianceNormalization1", Axes=entries)
 
 
+@pytest.mark.parametrize("value", [[2], np.array([2])])
+def test_what_is_no_number_is_shown_as_it_was_given(value: Any) -> None:
+    for name, field in (
+        ("LpPooling", "P"),
+        ("AveragePooling", "IncludePadding"),
+        ("Padding", "PaddingValue"),
+        ("MeanVarianceNormalization1", "Epsilon"),
+        ("MeanVarianceNormalization1", "FusedActivation"),
+    ):
+        said = f"{NAMES[name]}: {field} is {value!r} ({type(value).__name__}); it must be"
+        with refused(TypeError, said):
+            operator(name, **{field: value})
+
+
 def test_sequences_are_read_once() -> None:
     size = Hostile()
     sizes: list[Any] = [1, 2, size, 5]

@@ -13,6 +13,7 @@ from cudml._errors import kind_of, shown
 
 _Enumeration = TypeVar("_Enumeration", bound=IntEnum)
 _MOST_ENTRIES = 64  # of a sequence whose length may be a lie; far more than any field has
+_ARRAYS = ("Sequence", "tuple")  # what the types of such fields begin with
 
 
 class _Enum(IntEnum):
@@ -238,7 +239,7 @@ class OperatorDesc:
     def __post_init__(self) -> None:
         for name, field in getattr(self, "__dataclass_fields__", {}).items():
             value = getattr(self, name)
-            if not str(field.type).startswith("BufferTensorDesc"):  # an array is refused whole
+            if str(field.type).startswith(_ARRAYS):  # elsewhere a sequence is refused as it is
                 value = frozen(value)
             where = f"{self._dml_name}: {name}"
             if name == "PaddingMode":
