@@ -20,7 +20,7 @@ Array described_array(const Argument& at, py::handle object) {
   check_type(!description.is_none(), at.call.op, ": ", at.field, " (", at.name, ") is ",
              type_name(object), "; it must be an array, or have shape and dtype");
   const auto [type, shape, strides, address, device] =
-      description.cast<std::tuple<std::string, py::tuple, py::object, uintptr_t, int>>();
+      description.cast<std::tuple<std::string, py::object, py::object, uintptr_t, int>>();
   int64_t sizes[kMaxRank], steps[kMaxRank], rank = 0;
   Imported in;
   in.shape = sizes;

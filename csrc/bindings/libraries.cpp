@@ -1,4 +1,5 @@
-// Calls into cudml._libraries, which is imported when the first foreign array is seen.
+// Calls into cudml._libraries, which is imported when the first foreign array is seen, and into
+// cudml._description.
 #include "bindings/libraries.h"
 
 #include <utility>
@@ -110,6 +111,8 @@ py::object import_like(const Call& call, const TensorDesc& desc, py::handle like
   return function("import_memory")(call.op, like, memory, name_of(desc.dtype));
 }
 
-py::object describe_array(py::handle array) { return function("describe")(array); }
+py::object describe_array(py::handle array) {
+  return py::module_::import("cudml._description").attr("describe")(array);
+}
 
 }  // namespace cudml::bindings

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cudml._description import is_without_memory, type_name
 from cudml._streams import cupy_scratch, number_of, torch_scratch, torch_used_on
 
 MAX_VERSION = (1, 3)  # of DLPack
@@ -180,7 +181,7 @@ def import_memory(op: str, like: Any, memory: Any, dtype: str) -> Any:
         result = _importer(op, like)(memory)
     except (AttributeError, TypeError, RuntimeError, ValueError) as error:
         raise _cannot_hold(op, like, dtype, str(error)) from error
-    found = _type_name(getattr(result, "dtype", dtype))
+    found = type_name(getattr(result, "dtype", dtype))
     if found != dtype:
         raise _cannot_hold(op, like, dtype, f"it makes {found} of it")
     return result
@@ -212,57 +213,6 @@ def _importer(op: str, like: Any) -> Callable[[Any], Any]:
         f"{op}: out is None; {kind.__module__}.{kind.__qualname__} has no from_dlpack to return "
         "a result by, so out must be given"
     )
-
-
-def describe(array: Any) -> tuple[str, tuple[int, ...], tuple[int, ...] | None, int, int] | None:
-    """Type, shape, strides in elements or None, address or 0, CUDA device or -1; None if no array.
-
-    Reads attributes alone, so that arrays of other devices and shapes without memory will do.
-    """
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if shape is None or dtype is None or isinstance(array, type):
-        return None
-    name = _type_name(dtype)
-    shape = tuple(int(n) for n in shape)
-    device = -1
-    if hasattr(array, "__dlpack_device__"):
-        with contextlib.suppress(Exception):  # a description may name a device that is not there
-            kind, number = array.__dlpack_device__()
-            device = int(number) if int(kind) in (2, 13) else -1
-    elif hasattr(array, "__cuda_array_interface__"):
-        device = 0
-    return name, shape, _element_strides(array, name), _address(array), device
-
-
-def _type_name(dtype: Any) -> str:
-    """NumPy's name of a type, whatever library it is from."""
-    try:
-        return str(np.dtype(dtype).name)
-    except TypeError:  # bfloat16, torch.float16
-        return str(dtype).rpartition(".")[2]
-
-
-def _element_strides(array: Any, dtype: str) -> tuple[int, ...] | None:
-    if callable(getattr(array, "stride", None)):  # torch counts elements
-        return tuple(int(n) for n in array.stride())
-    strides = getattr(array, "strides", None)
-    if strides is None or callable(strides):
-        return None
-    item = getattr(array, "itemsize", None) or _item_size(dtype)
-    return tuple(int(n) // item for n in strides)
-
-
-def _item_size(dtype: str) -> int:
-    try:
-        return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-    except TypeError:  # which is refused by its name
-        return 1
-
-
-def _address(array: Any) -> int:
-    if _is_without_memory(array):
-        return 0
-    return int(array.data_ptr()) if callable(getattr(array, "data_ptr", None)) else 0
 
 
 def _torch_allocate(
@@ -308,17 +258,12 @@ def _torch_reason(op: str, tensor: Any) -> str:
         return f"holds quantized numbers ({tensor.dtype}); pass its dequantize()"
     if tensor.layout is not torch.strided:
         return f"has the layout {tensor.layout}; pass its to_dense()"
-    if _is_without_memory(tensor):
+    if is_without_memory(tensor):
         return (
             f"is a {type(tensor).__name__} on {tensor.device} that has no memory; pass a tensor "
             "that has, or ask cudml.explain"
         )
     return ""
-
-
-def _is_without_memory(tensor: Any) -> bool:
-    """Whether a tensor of PyTorch is a description alone; asking for its address would warn."""
-    return type(tensor).__name__ == "FakeTensor" or str(getattr(tensor, "device", "")) == "meta"
 
 
 def _torch_written() -> Callable[[Any], None]:

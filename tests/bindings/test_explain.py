@@ -14,7 +14,7 @@ import pytest
 
 import cudml
 from array_support import LABELS, child, make
-from cudml import _libraries
+from cudml import _description
 from cudml.__main__ import main
 from cudml.directml import (
     AveragePoolingGradOperatorDesc,
@@ -180,7 +180,7 @@ def test_things_with_a_shape_and_a_type() -> None:
 def test_where_described_arrays_live(kind: int, device: int) -> None:
     """On a GPU by DLPack's numbers of CUDA and of managed memory; the host's pinned one is not."""
     x = types.SimpleNamespace(shape=(2, 3), dtype="float32", __dlpack_device__=lambda: (kind, 3))
-    assert _libraries.describe(x) == ("float32", (2, 3), None, 0, device)
+    assert _description.describe(x) == ("float32", (2, 3), None, 0, device)
 
 
 def test_alignment_counts() -> None:
@@ -212,6 +212,33 @@ def test_what_the_call_would_refuse() -> None:
         cudml.explain("padding", nine, 1, 1)
     with refused(TypeError, "max_pooling: InputTensor.DataType (x) is bool"):
         cudml.explain("max_pooling", types.SimpleNamespace(shape=(1, 1, 4), dtype=bool), 2)
+
+
+@pytest.mark.parametrize("strides", [None, (0,), (-1,), (4,)])
+@pytest.mark.parametrize(
+    "dtype", ["S", "V", str, np.dtype("V0"), "i4,,f", "f4,(", "(9999999999,)f4"]
+)
+def test_types_without_size_or_sense(dtype: Any, strides: Any) -> None:
+    """NumPy reads some as types of no bytes and fails at others in ways of its own."""
+    more = {} if strides is None else {"strides": strides}
+    x = types.SimpleNamespace(shape=(3,), dtype=dtype, **more)
+    with refused(TypeError, "padding: InputTensor.DataType (x) is ", "it must be one of float16"):
+        cudml.explain("padding", x, 1, 1)
+
+
+@pytest.mark.parametrize("field", ["shape", "strides"])
+def test_descriptions_of_other_than_whole_numbers(field: str) -> None:
+    said = f"padding: InputTensor (x) has a description whose {field} is "
+    for given, shown in (
+        ((3.5,), "3.5"), (("3",), "'3'"), ("3", "'3'"), ((None,), "None"), (((3,),), "(3,)"),
+        (3, "no tuple but 3"), (np.zeros((1, 1)), "array([0.])"),
+    ):  # fmt: skip
+        x = types.SimpleNamespace(**{"shape": (3,), "dtype": "float32", field: given})
+        with refused(BufferError, said + shown):
+            cudml.explain("padding", x, 1, 1)
+    for wholes in ((np.int64(3),), [3], np.array([3])):
+        x = types.SimpleNamespace(shape=wholes, dtype="float32")
+        assert cudml.explain("padding", x, 1, 1).bytes == 4 * (3 + 5)
 
 
 def test_names_and_devices_that_are_not() -> None:
@@ -378,8 +405,10 @@ def test_what_the_command_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert "WindowSize is '{[]: 1}'" in refusal(capsys, *good[:3], "window_size={[]: 1}")
     assert "WindowSize is '-----" in refusal(capsys, *good[:3], f"window_size={'-' * 5000}1")
     assert "DataType (x) is void64" in refusal(capsys, *good, "--dtype", "f4,i4")
-    known = "'float7' of x is no element type; there are float16, bfloat16,"
-    assert known in refusal(capsys, *good, "--dtype", "float7")
+    for odd in ("float7", "i4,,f", "f4,(", "(9999999999,)f4"):
+        known = f"{odd!r} of x is no element type; there are float16, bfloat16,"
+        assert known in refusal(capsys, *good, "--dtype", odd)
+    assert "DataType (x) is bytes" in refusal(capsys, *good, "--dtype", "S")
     assert "must list 0 to 3" in refusal(capsys, *good, "--order", "0,1,2,2")
     assert 'device is "sm_1"' in refusal(capsys, *good, "--device", "sm_1")
     with pytest.raises(SystemExit):

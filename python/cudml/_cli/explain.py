@@ -17,6 +17,7 @@ import cudml
 from cudml import _operators
 from cudml._cli.failure import Failure
 from cudml._cli.predicted import Prediction, predicted
+from cudml._description import NO_DTYPE
 
 _ARRAYS = ("x", "y", "grad", "indices", "mean", "variance", "scale", "bias", "count")
 _SEVERAL = {"a": 3, "b": 3, "sums": 2}  # arguments that are tuples of arrays, all of one shape
@@ -103,7 +104,7 @@ def _array(name: str, sizes: str, dtype: str, order: str | None) -> Shape:
     shape = _numbers(name, sizes)
     try:
         item = _item(dtype)
-    except TypeError:
+    except NO_DTYPE:
         known = "float16, bfloat16, float32, float64, int8 to int64, uint8 to uint64"
         raise Failure(f"{dtype!r} of {name} is no element type; there are {known}") from None
     outermost_first = tuple(range(len(shape))) if order is None else _numbers("--order", order)
