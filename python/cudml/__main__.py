@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import cudml
 from cudml._cli import streams
 from cudml._cli.failure import Failure
+from cudml._cli.numbers import is_number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -204,7 +205,7 @@ def _add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not is_number(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
 

@@ -104,6 +104,8 @@ def test_help_and_version() -> None:
         ["selfcheck", "--case", "unknown"],
         ["selfcheck", "--case", "max_pooling/complex64/1"],
         ["selfcheck", "--case", "max_pooling/int8/x"],
+        ["selfcheck", "--case", "max_pooling/int8/" + "9" * 5000],
+        ["selfcheck", "--seed", "9" * 5000],
     ],
 )
 def test_what_is_not_known_exits_with_2(
@@ -115,7 +117,7 @@ def test_what_is_not_known_exits_with_2(
         status = exit_.code
     said = capsys.readouterr()
     assert (status, said.out) == (2, "")
-    assert words[-1] in said.err
+    assert words[-1] in said.err and "_seed" not in said.err
 
 
 def test_info_as_json() -> None:

@@ -17,6 +17,7 @@ from cudml import bounds
 from .call import Call
 from .cases import case, families, left_out
 from .failure import Failure
+from .numbers import is_number
 from .progress import Progress
 
 Array = npt.NDArray[Any]
@@ -98,7 +99,7 @@ def _plan(quick: bool, only: str | None) -> dict[str, tuple[list[str], range]]:
         raise Failure(f"--case {only}: {family!r} is none of {', '.join(every)}")
     if dtype not in every[family]:
         raise Failure(f"--case {only}: {dtype!r} is none of {', '.join(every[family])}")
-    if not (number.isascii() and number.isdigit()):
+    if not is_number(number):
         raise Failure(f"--case {only}: it must be FAMILY/TYPE/NUMBER, like padding/uint8/3")
     return {family: ([dtype], range(int(number), int(number) + 1))}
 
