@@ -31,6 +31,8 @@ def refuse(name: str, error: type[Exception], text: str, *more: str, **changes: 
 def test_required_fields(name: str) -> None:
     desc = CASES[name]("float32").desc()
     given = {field: getattr(desc, field) for field in desc.__dataclass_fields__}
+    axes = desc.__dataclass_fields__.get("Axes")
+    assert axes is None or axes.default is axes.default_factory
     for field, parameter in desc.__dataclass_fields__.items():
         required = parameter.default is parameter.default_factory
         if not required:

@@ -118,3 +118,10 @@ def test_the_text_of_tensors() -> None:
         sizes, steps = (",".join(map(str, numbers)) for numbers in (array.shape, strides))
         assert named.pop(field) == f"{np.dtype(array.dtype).name} {{{sizes}}} strides {{{steps}}}"
     assert named and set(named.values()) == {"absent"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tensors_stand_in_the_order_of_the_compiled_operator(name: str) -> None:
+    operator = CASES[name]("float32").operator()
+    tensors = [line.split(":")[0].strip() for line in operator.describe().split("\n")[1:-1]]
+    assert list(operator.desc.__dataclass_fields__)[: len(tensors)] == tensors

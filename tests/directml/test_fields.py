@@ -123,6 +123,18 @@ def test_repr_can_be_pasted(name: str) -> None:
     assert pasted.describe() == built.describe() == pickle.loads(pickle.dumps(built)).describe()
 
 
+@pytest.mark.decision("D-FL-1")
+def test_the_level_goes_along_and_is_the_newest_where_none_is_named() -> None:
+    desc = desc_of("Padding", PaddingMode="WRAP")
+    newest = cudml.Operator(desc)
+    assert newest.feature_level is FeatureLevel.FL_6_4
+    assert newest.compile().explain().device == "cpu"
+    older = cudml.Operator(desc_of("Padding"), "5_0")
+    pasted = eval(repr(older), vars(directml) | {"Operator": cudml.Operator})
+    for built in (older, pasted, pickle.loads(pickle.dumps(older)), copy.deepcopy(older)):
+        assert built.feature_level is FeatureLevel.FL_5_0 and built.desc == older.desc
+
+
 @pytest.mark.decision("D-VER-7")
 def test_counts_may_be_left_out_and_must_agree() -> None:
     assert desc_of("MaxPooling").DimensionCount == 2
@@ -153,6 +165,7 @@ def test_enumerations() -> None:
             assert eval(repr(member), vars(directml).copy()) is member
             assert repr(member) == f"{kind.__name__}.{member.name}"
     assert [m.value for m in PaddingMode] == [0, 1, 2, 3, 4]
+    assert repr(TensorFlags(2)) == "TensorFlags(2)"
     flags = {"NONE": 0, "OWNED_BY_DML": 1}
     assert {name: int(flag) for name, flag in TensorFlags.__members__.items()} == flags
     assert [m.name for m in FeatureLevel] == [f"FL_{level}" for level in LEVELS]
@@ -207,6 +220,21 @@ def test_defaults_of_activations() -> None:
         assert {field: getattr(desc, field) for field in wanted} == wanted
     with pytest.raises(TypeError, match="'Alpha' and 'Beta'"):
         directml.ActivationLinearOperatorDesc()  # type: ignore[call-arg]
+
+
+@pytest.mark.decision("D-VER-7")
+def test_fields_of_what_is_never_fused() -> None:
+    """In DirectML's order, which nothing but the text of a description shows."""
+    rows = ["InputTensor", "OutputTensor", "AxisCount", "Axes"]
+    for name, wanted in {
+        **dict.fromkeys(
+            ("ActivationHardmax1", "ActivationLogSoftmax1", "ActivationSoftmax1"), rows
+        ),
+        "ActivationParameterizedRelu": ["InputTensor", "SlopeTensor", "OutputTensor"],
+        "ElementWiseClip": ["InputTensor", "OutputTensor", "ScaleBias", "Min", "Max"],
+    }.items():
+        kind = getattr(directml, f"{name}OperatorDesc")
+        assert list(inspect.signature(kind).parameters) == wanted
 
 
 @pytest.mark.decision("D-VER-7")

@@ -157,10 +157,19 @@ def test_entries_that_are_no_numbers(place: str, value: Any) -> None:
         operator("MaxPooling", **change)
 
 
-@pytest.mark.parametrize("value", [3, "22", b"22", None, {1: 2}, 2.0, True])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(3, "22", b"22", bytearray(b"22"), memoryview(b"22"), None, {1: 2}, {2, 3}, 2.0, True),
+        range(10**30),
+    ],
+)
 def test_what_is_no_sequence(value: Any) -> None:
-    with refused((TypeError, ValueError), "MAX_POOLING: Strides is "):
-        operator("MaxPooling", Strides=value)
+    for field in ("Strides", "StartPadding"):
+        with refused((TypeError, ValueError), f"MAX_POOLING: {field} is "):
+            operator("MaxPooling", **{field: value})
+    with refused((TypeError, ValueError), "NORMALIZATION1: Axes is "):
+        operator("MeanVarianceNormalization1", Axes=value, AxisCount=2 if value is None else None)
     with refused((TypeError, ValueError), "MAX_POOLING: InputTensor.Sizes is "):
         operator("MaxPooling", InputTensor=tensor(value))
 
@@ -177,6 +186,22 @@ def test_lengths_are_values(kind: Any, count: int) -> None:
         operator("MaxPooling", WindowSize=entries)
     with refused(ValueError, f"NORMALIZATION1: AxisCount is {count}; it must be between 0 and 4"):
         operator("MeanVarianceNormalization1", Axes=entries)
+
+
+def test_a_length_may_be_a_lie() -> None:
+    class Endless:
+        read = 0
+
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, place: int) -> int:
+            self.read += 1
+            assert self.read < 1000
+            return 1
+
+    with refused(ValueError, "MAX_POOLING: WindowSize has ", " entries; DimensionCount is 2"):
+        operator("MaxPooling", WindowSize=Endless())
 
 
 @pytest.mark.parametrize("value", [[2], np.array([2])])
