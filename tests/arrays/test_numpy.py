@@ -7,6 +7,8 @@ import pytest
 
 import cudml
 from array_support import bits, cases_of_type, every_operator, in_order, make
+from backends import OPERATORS
+from cudml._cli.cases import case
 from harness import refused
 from layouts import LAYOUTS
 
@@ -58,7 +60,9 @@ def test_out(label: str) -> None:
 
 
 @pytest.mark.cell("NumPy", "stream")
-def test_a_stream_is_refused() -> None:
+@pytest.mark.parametrize("op", OPERATORS)
+def test_a_stream_is_refused(op: str) -> None:
+    call = case(op, "float32", 0, 0)
     for stream in (0, 1, 2, object()):
-        with refused(ValueError, "padding: stream is", "with CPU arrays it must be None"):
-            cudml.padding(np.zeros((2, 2), "f4"), 1, 1, stream=stream)
+        with refused(ValueError, f"{op}: stream is", "with CPU arrays it must be None"):
+            getattr(cudml, op)(*call.positional, **call.kwargs, stream=stream)

@@ -14,7 +14,6 @@ import pytest
 
 import cudml
 from array_support import LABELS, child, make
-from cudml import _description
 from cudml.__main__ import main
 from cudml.directml import (
     AveragePoolingGradOperatorDesc,
@@ -176,13 +175,6 @@ def test_things_with_a_shape_and_a_type() -> None:
     assert cudml.explain("max_pooling", Torchlike(), 2, device="sm_90").bytes == (256 + 144) * 2
 
 
-@pytest.mark.parametrize("kind, device", [(1, -1), (2, 3), (3, -1), (13, 3)])
-def test_where_described_arrays_live(kind: int, device: int) -> None:
-    """On a GPU by DLPack's numbers of CUDA and of managed memory; the host's pinned one is not."""
-    x = types.SimpleNamespace(shape=(2, 3), dtype="float32", __dlpack_device__=lambda: (kind, 3))
-    assert _description.describe(x) == ("float32", (2, 3), None, 0, device)
-
-
 def test_alignment_counts() -> None:
     """An address that vectors cannot start at rules their kernel out, and the reason says so."""
     raw = np.zeros(8 * 4096 * 4 + 512, "u1")
@@ -212,33 +204,6 @@ def test_what_the_call_would_refuse() -> None:
         cudml.explain("padding", nine, 1, 1)
     with refused(TypeError, "max_pooling: InputTensor.DataType (x) is bool"):
         cudml.explain("max_pooling", types.SimpleNamespace(shape=(1, 1, 4), dtype=bool), 2)
-
-
-@pytest.mark.parametrize("strides", [None, (0,), (-1,), (4,)])
-@pytest.mark.parametrize(
-    "dtype", ["S", "V", str, np.dtype("V0"), "i4,,f", "f4,(", "(9999999999,)f4"]
-)
-def test_types_without_size_or_sense(dtype: Any, strides: Any) -> None:
-    """NumPy reads some as types of no bytes and fails at others in ways of its own."""
-    more = {} if strides is None else {"strides": strides}
-    x = types.SimpleNamespace(shape=(3,), dtype=dtype, **more)
-    with refused(TypeError, "padding: InputTensor.DataType (x) is ", "it must be one of float16"):
-        cudml.explain("padding", x, 1, 1)
-
-
-@pytest.mark.parametrize("field", ["shape", "strides"])
-def test_descriptions_of_other_than_whole_numbers(field: str) -> None:
-    said = f"padding: InputTensor (x) has a description whose {field} is "
-    for given, shown in (
-        ((3.5,), "3.5"), (("3",), "'3'"), ("3", "'3'"), ((None,), "None"), (((3,),), "(3,)"),
-        (3, "no tuple but 3"), (np.zeros((1, 1)), "array([0.])"),
-    ):  # fmt: skip
-        x = types.SimpleNamespace(**{"shape": (3,), "dtype": "float32", field: given})
-        with refused(BufferError, said + shown):
-            cudml.explain("padding", x, 1, 1)
-    for wholes in ((np.int64(3),), [3], np.array([3])):
-        x = types.SimpleNamespace(shape=wholes, dtype="float32")
-        assert cudml.explain("padding", x, 1, 1).bytes == 4 * (3 + 5)
 
 
 def test_names_and_devices_that_are_not() -> None:

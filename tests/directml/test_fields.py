@@ -123,18 +123,6 @@ def test_repr_can_be_pasted(name: str) -> None:
     assert pasted.describe() == built.describe() == pickle.loads(pickle.dumps(built)).describe()
 
 
-@pytest.mark.decision("D-FL-1")
-def test_the_level_goes_along_and_is_the_newest_where_none_is_named() -> None:
-    desc = desc_of("Padding", PaddingMode="WRAP")
-    newest = cudml.Operator(desc)
-    assert newest.feature_level is FeatureLevel.FL_6_4
-    assert newest.compile().explain().device == "cpu"
-    older = cudml.Operator(desc_of("Padding"), "5_0")
-    pasted = eval(repr(older), vars(directml) | {"Operator": cudml.Operator})
-    for built in (older, pasted, pickle.loads(pickle.dumps(older)), copy.deepcopy(older)):
-        assert built.feature_level is FeatureLevel.FL_5_0 and built.desc == older.desc
-
-
 @pytest.mark.decision("D-VER-7")
 def test_counts_may_be_left_out_and_must_agree() -> None:
     assert desc_of("MaxPooling").DimensionCount == 2
