@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "bindings/raise.h"
 #include "bindings/text.h"
 #include "core/check.h"
 #include "cpu/isa/backend.h"
@@ -132,9 +133,9 @@ py::object to_python(const Call& call, const Explanation& e) {
   if (call.pooled_axes)
     pooled = py::tuple(py::cast(std::vector(call.pooled_axes->begin(), call.pooled_axes->end())));
   const std::string device = call.device_name.empty() ? name_of(call.place) : call.device_name;
-  return py::module_::import("cudml._explain")
-      .attr("Explanation")(call.op, device, e.kernel, e.reason, e.bytes, e.workspace_bytes, grid,
-                           block, shared, cluster, pooled);
+  return called(py::module_::import("cudml._explain").attr("Explanation"), call.op, device,
+                e.kernel, e.reason, e.bytes, e.workspace_bytes, grid, block, shared, cluster,
+                pooled);
 }
 
 py::list kernels(const py::object& family, const py::object& device) {

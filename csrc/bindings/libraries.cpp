@@ -6,6 +6,7 @@
 
 #include "bindings/imported.h"
 #include "bindings/objects.h"
+#include "bindings/raise.h"
 #include "bindings/text.h"
 #include "cuda/device.h"
 
@@ -31,11 +32,11 @@ py::object device_number(Place place) {
 }  // namespace
 
 std::string library_name(py::handle array) {
-  return array ? utf8(function("name_of")(array)) : "numpy";
+  return array ? utf8(called(function("name_of"), array)) : "numpy";
 }
 
 std::string reason_to_refuse(const char* op, py::handle array) {
-  return utf8(function("reason_to_refuse")(op, array));
+  return utf8(called(function("reason_to_refuse"), op, array));
 }
 
 void tell_written(py::handle array) {
@@ -43,28 +44,32 @@ void tell_written(py::handle array) {
   static PyObject* hook = nullptr;       // what its library wants to be called with, or None
   py::object former_type, former_hook;   // dropped last: that may run Python code, which comes here
   if (PyTypeObject* const type = Py_TYPE(array.ptr()); type != known) {
-    py::object found = function("written_hook")(array);
+    py::object found = called(function("written_hook"), array);
     Py_INCREF(reinterpret_cast<PyObject*>(type));
     former_hook = py::reinterpret_steal<py::object>(std::exchange(hook, found.release().ptr()));
     former_type =
         py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(std::exchange(known, type)));
   }
-  if (hook != Py_None) py::reinterpret_borrow<py::object>(hook)(array);
+  if (hook != Py_None) called(py::reinterpret_borrow<py::object>(hook), array);
 }
 
-bool is_immutable(py::handle array) { return function("is_immutable")(array).ptr() == Py_True; }
+bool is_immutable(py::handle array) {
+  return called(function("is_immutable"), array).ptr() == Py_True;
+}
 
-bool is_row_major(py::handle array) { return function("is_row_major")(array).ptr() == Py_True; }
+bool is_row_major(py::handle array) {
+  return called(function("is_row_major"), array).ptr() == Py_True;
+}
 
 void* current_stream(py::handle array, int device) {
   if (const std::optional<void*> stream = stream_by_table(array, device)) return *stream;
-  const auto handle = function("current_stream")(array, device).cast<uintptr_t>();
+  const auto handle = called(function("current_stream"), array, device).cast<uintptr_t>();
   return reinterpret_cast<void*>(handle == 1 ? 0 : handle);
 }
 
 LibraryScratch scratch_like(const Call& call, py::handle like, int64_t bytes) {
-  const py::object found =
-      function("scratch")(like, bytes, call.place.device, reinterpret_cast<uintptr_t>(call.stream));
+  const py::object found = called(function("scratch"), like, bytes, call.place.device,
+                                  reinterpret_cast<uintptr_t>(call.stream));
   if (found.is_none()) return {};
   const auto pair = found.cast<py::tuple>();
   return {pair[0], reinterpret_cast<void*>(pair[1].cast<uintptr_t>())};
@@ -76,19 +81,19 @@ void tell_used(const Call& call, std::span<const py::handle> arrays) {
   for (const py::handle array : arrays)
     if (array && stream_by_table(array, call.place.device) != call.stream) told.append(array);
   if (!told.empty())
-    function("used_on")(told, call.place.device, reinterpret_cast<uintptr_t>(call.stream));
+    called(function("used_on"), told, call.place.device, reinterpret_cast<uintptr_t>(call.stream));
 }
 
 py::object export_capsule(const Call& call, Place place, py::handle array) {
   py::object stream = py::none();
   if (place.is_cuda()) stream = py::int_(call.dlpack_stream());
-  if (call.dlpack_stream() == kPerThreadStream && !function("find")(array).is_none()) {
+  if (call.dlpack_stream() == kPerThreadStream && !called(function("find"), array).is_none()) {
     // Torch does not order itself before this stream, so it is done here.
     const cuda::DeviceGuard guard(place.device);
     cuda::order_after(call.stream, current_stream(array, place.device));
     stream = py::int_(-1);
   }
-  return function("export")(array, device_number(place), stream);
+  return called(function("export"), array, device_number(place), stream);
 }
 
 py::object allocate_like(const Call& call, py::handle like, const TensorDesc& desc) {
@@ -102,17 +107,17 @@ py::object allocate_like(const Call& call, py::handle like, const TensorDesc& de
     if (made) return made;
     forget_exception();  // the other way says it again
   }
-  return function("allocate")(call.op, like, sizes, strides, name_of(desc.dtype),
-                              device_number(call.place));
+  return called(function("allocate"), call.op, like, sizes, strides, name_of(desc.dtype),
+                device_number(call.place));
 }
 
 py::object import_like(const Call& call, const TensorDesc& desc, py::handle like,
                        const py::object& memory) {
-  return function("import_memory")(call.op, like, memory, name_of(desc.dtype));
+  return called(function("import_memory"), call.op, like, memory, name_of(desc.dtype));
 }
 
 py::object describe_array(py::handle array) {
-  return py::module_::import("cudml._description").attr("describe")(array);
+  return called(py::module_::import("cudml._description").attr("describe"), array);
 }
 
 }  // namespace cudml::bindings

@@ -5,6 +5,8 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "cpu/simd/float_state.h"
 
 namespace cudml::bindings {
@@ -31,8 +33,19 @@ auto unless_ended(const Body& body) {
   }
 }
 
-/// The same, as the interpreter takes it from a function; null with Python's error set where it
-/// throws. All of it runs under one floating-point state.
+/// What a function of Python code gives. A daemon thread that is ended there has no interpreter
+/// lock: it waits before anything is dropped that it holds.
+template <class... Arguments>
+py::object called(const py::object& function, Arguments&&... arguments) {
+  const py::tuple held = py::make_tuple(std::forward<Arguments>(arguments)...);
+  PyObject* const result =
+      unless_ended([&] { return PyObject_CallObject(function.ptr(), held.ptr()); });
+  if (!result) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+/// `unless_ended`, as the interpreter takes it from a function; null with Python's error set where
+/// it throws. All of it runs under one floating-point state.
 template <class Body>
 PyObject* result_of(const Body& body) noexcept {
   const FloatState state;

@@ -65,6 +65,32 @@ def test_the_interpreter_ends_while_daemons_explain() -> None:
         assert child_says(script) == ""
 
 
+@pytest.mark.bug("RUN-10")
+def test_a_daemon_that_is_ended_in_python_code_drops_nothing() -> None:
+    """It has no lock then: what it let go would be destroyed beside the ending interpreter."""
+    script = (
+        "import builtins, sys, threading, time, weakref\n"
+        "import numpy as np\n"
+        "import cudml\n"
+        "module, inside = cudml._explain, threading.Event()\n"
+        "def slow(*facts):\n"
+        "    inside.set()\n"
+        "    time.sleep(0.3)\n"
+        "module.Explanation = slow\n"
+        "x = np.zeros((1, 1, 8, 8), 'f4')\n"
+        "explain = cudml.explain\n"
+        "threading.Thread(target=lambda: explain('max_pooling', x, 2), daemon=True).start()\n"
+        "inside.wait()\n"
+        "builtins.watched = weakref.ref(module, print)\n"
+        "del sys.modules['cudml._explain'], cudml._explain, module\n"
+        "class Last:\n"
+        "    def __del__(self, sleep=time.sleep):\n"
+        "        sleep(0.9)\n"
+        "sys.modules['last'] = Last()\n"
+    )
+    assert child_says(script) == ""
+
+
 @pytest.mark.bug("RUN-08")
 @every_operator
 def test_failing_calls_leak_nothing(label: str) -> None:
