@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except Failure as failure:
         streams.complain(f"{name}: {failure}")
-        return failure.status
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -1,11 +1,7 @@
-"""The one exception of the commands: a line for the user and the exit status that goes with it."""
+"""The one exception of the commands: a line for the user."""
 
 from __future__ import annotations
 
 
 class Failure(Exception):
-    """Ends a command with one line on standard error; 2 means that nothing could be run."""
-
-    def __init__(self, line: str, status: int = 2) -> None:
-        super().__init__(line)
-        self.status = status
+    """Ends a command with this line on standard error and status 2: nothing could be run."""
