@@ -71,6 +71,7 @@ def test_a_variable_out_of_range(words: list[str]) -> None:
     """Every command says so before it does anything, by its own name."""
     done = command(*words, CUDML_THREADS="junk")
     one_line(done, f'cudml {words[0]}: CUDML_THREADS is "junk"; it must be')
+    assert done.stderr.count(f"cudml {words[0]}: ") == 1
 
 
 # --- where it writes ---
