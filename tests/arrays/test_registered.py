@@ -91,3 +91,22 @@ def test_who_makes_results(has_own: bool, monkeypatch: pytest.MonkeyPatch) -> No
     y = cudml.padding(Array(X), 0, 1)
     assert type(y) is Array and asked == ["library" if has_own else "type"]
     assert np.array_equal(np.from_dlpack(y), cudml.padding(X, 0, 1))
+
+
+def test_types_derived_from_a_library_s_are_its(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever module defines them, the nearest base that belongs to a library tells."""
+    monkeypatch.setattr(_libraries, "_registry", dict(_libraries._registry))
+    near, far = (_libraries.Library(None, current_stream) for _ in range(2))
+    _libraries.register("far", far)
+    _libraries.register("near", near)
+    base = type("Base", (), {"__module__": "far.arrays"})
+    middle = type("Middle", (base,), {"__module__": "near.arrays"})
+    assert _libraries.find(type("Own", (base,), {})()) is far
+    assert _libraries.find(type("Own", (middle,), {})()) is near
+    assert _libraries.find(type("Other", (), {})()) is None
+
+
+def test_few_types_are_kept_alive() -> None:
+    for _ in range(200):
+        _libraries.find(type("Once", (), {})())
+    assert len(_libraries._of_types) <= 64
