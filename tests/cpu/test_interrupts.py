@@ -83,6 +83,12 @@ def normalized(n: int) -> tuple[tuple[int, ...], Call]:
     )
 
 
+def few_rows(n: int) -> tuple[tuple[int, ...], Call]:
+    """As few rows as a vector has lanes, whose columns are packed."""
+    x = np.broadcast_to(np.ones(16, np.float32), (n * 2_500_000, 16)).T
+    return x.shape, lambda out: cudml.padding(x, (0, 0), (0, 0), out=out)
+
+
 CASES: dict[str, Callable[[int], tuple[tuple[int, ...], Call]]] = {
     "lp_pooling": norm,
     "max_pooling+indices": winners,
@@ -90,6 +96,7 @@ CASES: dict[str, Callable[[int], tuple[tuple[int, ...], Call]]] = {
     "max_pooling_grad": grad_in_rows,
     "average_pooling_grad": average_grad,
     "padding": padded,
+    "padding of few rows": few_rows,
     "mean_variance_normalization": normalized,
 }
 

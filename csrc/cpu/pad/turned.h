@@ -39,26 +39,29 @@ class TurnedCopy {
     for (int d = 0; d < rank_; ++d) count_ *= outer_[d].size;
   }
 
-  /// A task is a square's rows of the result.
+  /// A task is some columns of a square's rows of the result.
   void run(int64_t bytes) const {
-    const int64_t parts = (rows_.out + k - 1) / k;
-    parallel_for(count_ * parts, bytes, [&](int64_t begin, int64_t end) {
+    const int64_t parts = (rows_.out + k - 1) / k, pieces = (columns_.out + kPiece - 1) / kPiece;
+    parallel_for(count_ * parts * pieces, bytes, [&](int64_t begin, int64_t end) {
       Pace pace;
       for (int64_t task = begin; task < end; ++task) {
-        const StridedOffsets<2> at = StridedWalk<2>(outer_, rank_, task / parts).offsets();
-        const int64_t first = std::min(task % parts * k, rows_.out - k);
-        turn_rows(y_ + at[0] + first * rows_.y_stride, x_ + at[1] + first);
-        pace.add(k * columns_.out);
+        const int64_t part = task / pieces, from = task % pieces * kPiece,
+                      to = std::min(from + kPiece, columns_.out);
+        const StridedOffsets<2> at = StridedWalk<2>(outer_, rank_, part / parts).offsets();
+        const int64_t first = std::min(part % parts * k, rows_.out - k);
+        turn_rows(y_ + at[0] + first * rows_.y_stride, x_ + at[1] + first, from, to);
+        pace.add(k * (to - from));
       }
     });
   }
 
  private:
   static constexpr int64_t k = kSide<T>;
+  static constexpr int64_t kPiece = 4096;  // columns of a task, a multiple of k
 
-  /// The last square takes columns of the one before it again.
-  void turn_rows(T* y, const T* x) const {
-    for (int64_t column = 0; column < columns_.out; column += k) {
+  /// Columns [from, to). The last square takes columns of the one before it again.
+  void turn_rows(T* y, const T* x, int64_t from, int64_t to) const {
+    for (int64_t column = from; column < to; column += k) {
       const int64_t at = std::min(column, columns_.out - k);
       SquareRow<T> rows[k];
 #pragma GCC unroll 16
