@@ -83,6 +83,26 @@ def normalized(n: int) -> tuple[tuple[int, ...], Call]:
     )
 
 
+def repeated(*shape: int) -> np.ndarray:
+    """One element, as the gradient of a sum is."""
+    return np.broadcast_to(np.ones((), np.float32), shape)
+
+
+def repeated_rows(n: int) -> tuple[tuple[int, ...], Call]:
+    """A few megabytes, for each of whose elements a thousand terms are added up."""
+    grad, shape = repeated(n * 500, 256, 4096), (n * 500, 1, 1024)
+    pads = (0, 255, 1536), (0, 0, 1536)
+    return shape, lambda out: cudml.padding_grad(grad, shape, *pads, mode="symmetric", out=out)
+
+
+def one_sum(n: int) -> tuple[tuple[int, ...], Call]:
+    """More pieces of it than threads share."""
+    size = 100_000
+    grad = repeated(size, size)
+    pads = (size - 1, size - 1), (0, 0)
+    return (1, 1), lambda out: cudml.padding_grad(grad, (1, 1), *pads, mode="edge", out=out)
+
+
 def few_rows(n: int) -> tuple[tuple[int, ...], Call]:
     """As few rows as a vector has lanes, whose columns are packed."""
     x = np.broadcast_to(np.ones(16, np.float32), (n * 2_500_000, 16)).T
@@ -97,6 +117,8 @@ CASES: dict[str, Callable[[int], tuple[tuple[int, ...], Call]]] = {
     "average_pooling_grad": average_grad,
     "padding": padded,
     "padding of few rows": few_rows,
+    "padding_grad": repeated_rows,
+    "padding_grad of one sum": one_sum,
     "mean_variance_normalization": normalized,
 }
 

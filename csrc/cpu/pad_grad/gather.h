@@ -61,7 +61,7 @@ class Gather {
   A piece(int64_t number) const {
     const int64_t begin = number * kPadGradPiece;
     const int64_t end = std::min(folds(), begin + kPadGradPiece);
-    checkpoint_for((end - begin) * terms_);
+    pace_.add(end - begin);
     const Preimages& p = fold();
     if (wide_count_ > 0)
       return piece_sum<A>(begin, end, [&](int64_t k) { return across(p.at(k)); });
@@ -76,6 +76,7 @@ class Gather {
   A sum() const {
     int64_t k = 0;
     const Preimages& p = fold();
+    pace_.add(1);
     if (p.count <= kChain) return chain_sum<A>(p.count, [&] { return across(p.at(k++)); });
     const int64_t pieces = (p.count + kPadGradPiece - 1) / kPadGradPiece;
     return long_sum<A>(pieces, [&] { return piece(k++); });
@@ -88,10 +89,10 @@ class Gather {
   A across(int64_t q) const {
     const T* at = from_ + q * folded_.grad_stride;
     if (wide_count_ == 0) return load_as_acc(*at);
-    checkpoint_for(terms_);
     int64_t number[kMaxRank] = {};
     return long_sum<A>(terms_, [&] {
       const A term = load_as_acc(*at);
+      pace_.add(1);
       for (int w = wide_count_ - 1; w >= 0; --w) {
         const Preimages& p = preimages_[wide_[w]];
         const int64_t stride = plan_.axis[wide_[w]].grad_stride, k = number[w]++;
@@ -113,6 +114,7 @@ class Gather {
   const T* from_ = nullptr;              // at the first position of every other axis
   int64_t terms_ = 1;                    // of one position of the folded axis
   int wide_[kMaxRank], wide_count_ = 0;  // axes with several positions
+  mutable Pace pace_;                    // of terms
 };
 
 }  // namespace

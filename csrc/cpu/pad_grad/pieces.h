@@ -9,7 +9,7 @@ namespace {
 template <class T>
 void gather_pieces(const PadGradPlan& plan, const T* grad, T* result, Acc<T>* sums) {
   const PadGradLongSums long_sums(plan);
-  parallel_for(plan.long_sums * plan.pieces, term_bytes(plan), [&](int64_t begin, int64_t end) {
+  parallel_for(plan.long_sums * plan.pieces, work_bytes(plan), [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const Elements<T> elements(plan, grad, long_sums.element(task / plan.pieces));
       const int64_t piece = task % plan.pieces;
@@ -17,7 +17,7 @@ void gather_pieces(const PadGradPlan& plan, const T* grad, T* result, Acc<T>* su
         sums[task] = elements.gather.piece(piece);
     }
   });
-  parallel_for(plan.elements(), plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+  parallel_for(plan.elements(), work_bytes(plan), [&](int64_t begin, int64_t end) {
     Elements<T> elements(plan, grad, begin);
     for (int64_t e = begin; e < end; ++e) {
       const int64_t pieces = (elements.gather.folds() + kPadGradPiece - 1) / kPadGradPiece;

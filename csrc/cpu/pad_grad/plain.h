@@ -51,17 +51,17 @@ class Elements {
   int64_t offset_ = 0;
 };
 
-int64_t term_bytes(const PadGradPlan& plan) {
-  return saturating_product(plan.terms(), int64_t(size_of(plan.dtype)));
+/// Bytes that the sums read, repeated elements each time, and the result's.
+int64_t work_bytes(const PadGradPlan& plan) {
+  return saturating_product(saturating_sum(plan.terms(), plan.elements()),
+                            int64_t(size_of(plan.dtype)));
 }
 
 template <class T>
 void gather_all(const PadGradPlan& plan, const T* grad, T* result) {
-  parallel_for(plan.elements(), term_bytes(plan), [&](int64_t begin, int64_t end) {
+  parallel_for(plan.elements(), work_bytes(plan), [&](int64_t begin, int64_t end) {
     Elements<T> elements(plan, grad, begin);
-    Pace pace;
     for (int64_t e = begin; e < end; ++e) {
-      pace.add(1);
       result[elements.offset()] = store_as<T>(elements.gather.sum());
       if (e + 1 < end) elements.advance();
     }

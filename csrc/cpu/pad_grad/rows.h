@@ -4,8 +4,8 @@
 
 #include "cpu/memory/tuning.h"
 #include "cpu/pad_grad/ends.h"
+#include "cpu/pad_grad/plain.h"
 #include "cpu/threads/arena.h"
-#include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -211,7 +211,7 @@ void add_rows(const PadGradPlan& plan, const T* grad, T* result) {
                 each = (n + step - 1) / step;
   int64_t lines = 1;
   for (int d = 0; d < plan.folded; ++d) lines *= plan.axis[d].in;
-  parallel_for(lines * each, plan.compulsory_bytes(), [&](int64_t begin, int64_t end) {
+  parallel_for(lines * each, work_bytes(plan), [&](int64_t begin, int64_t end) {
     GradWalk<T> walk(plan, grad, result, begin / each);
     int64_t piece = begin % each;
     for (int64_t task = begin; task < end; ++task) {
