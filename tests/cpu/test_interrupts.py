@@ -176,6 +176,23 @@ def test_an_ended_call_leaves_nothing_behind(name: str) -> None:
     assert not left_behind(lambda: end(call, out), [*arrays_in(call), out], 3)
 
 
+def row_of_sources() -> tuple[tuple[int, ...], Call]:
+    """A row that would take minutes, of two planes."""
+    shape = (1, 2, 1, 1 << 36)
+    x, nowhere = (np.broadcast_to(np.array(-1, kind), shape) for kind in ("float32", "int64"))
+    return (1, 2, 1, 4), lambda out: cudml.max_unpooling(x, nowhere, (1, 2, 1, 4), out=out)
+
+
+@pytest.mark.bug("RUN-16")
+@pytest.mark.parametrize("case", [row_of_sources])
+def test_a_long_call_over_few_bytes_ends(case: Callable[[], tuple[tuple[int, ...], Call]]) -> None:
+    """Expanded arrays: how much there is to do does not show in the memory they take."""
+    shape, call = case()
+    begin = time.perf_counter()
+    end(call, output("", shape))
+    assert time.perf_counter() - begin < 2
+
+
 def test_memory_that_grows_with_every_call_is_seen() -> None:
     """And memory that Python takes once is not."""
     kept = [bytearray(400_000)]

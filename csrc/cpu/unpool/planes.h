@@ -125,6 +125,7 @@ class UnpoolPlanes : UnpoolByPlanes<T, Index> {
 
  private:
   using Number = std::make_unsigned_t<Index>;
+  static constexpr int64_t kPiece = tuning::unpool::kUnwatched;
 
   bool unpool(const Task& task) const {
     T* const y = y_ + task.y;
@@ -136,18 +137,23 @@ class UnpoolPlanes : UnpoolByPlanes<T, Index> {
     Pace pace;
     for (int64_t a = 0; a < s[0].size; ++a)
       for (int64_t b = 0; b < s[1].size; ++b) {
-        const T* const x = x_ + task.x + a * s[0].x + b * s[1].x;
-        const Index* const from = indices_ + task.indices + a * s[0].indices + b * s[1].indices;
-        is_any_astray |= s[2].x == 1 && s[2].indices == 1
-                             ? scatter<true>(x, from, s[2], first, inside, y, zeros)
-                             : scatter<false>(x, from, s[2], first, inside, y, zeros);
-        pace.add(s[2].size);
+        const T* x = x_ + task.x + a * s[0].x + b * s[1].x;
+        const Index* from = indices_ + task.indices + a * s[0].indices + b * s[1].indices;
+        UnpoolSource part = s[2];
+        for (int64_t left = s[2].size; left > 0; left -= part.size, pace.add(part.size)) {
+          part.size = std::min(left, kPiece);
+          is_any_astray |= part.x == 1 && part.indices == 1
+                               ? scatter<true>(x, from, part, first, inside, y, zeros)
+                               : scatter<false>(x, from, part, first, inside, y, zeros);
+          x += part.size * part.x;
+          from += part.size * part.indices;
+        }
       }
     zeros.finish();
     return is_any_astray;
   }
 
-  /// A row of sources, kUnpooled at a time while all of these lead into the plane.
+  /// A part of a row of sources, kUnpooled at a time while all of these lead into the plane.
   template <bool kIsPacked>
   [[gnu::noinline]] bool scatter(const T* x, const Index* from, const UnpoolSource row,
                                  uint64_t first, uint64_t inside, T* y,
