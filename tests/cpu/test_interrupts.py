@@ -183,8 +183,14 @@ def row_of_sources() -> tuple[tuple[int, ...], Call]:
     return (1, 2, 1, 4), lambda out: cudml.max_unpooling(x, nowhere, (1, 2, 1, 4), out=out)
 
 
+def columns() -> tuple[tuple[int, ...], Call]:
+    x = np.broadcast_to(np.float16(1), (1 << 16, 1 << 20))
+    out = tuple(np.empty((1, 1 << 20)) for _ in range(3))
+    return (1,), lambda _: cudml.normalization_statistics(x, axes=0, out=out)
+
+
 @pytest.mark.bug("RUN-16")
-@pytest.mark.parametrize("case", [row_of_sources])
+@pytest.mark.parametrize("case", [row_of_sources, columns])
 def test_a_long_call_over_few_bytes_ends(case: Callable[[], tuple[tuple[int, ...], Call]]) -> None:
     """Expanded arrays: how much there is to do does not show in the memory they take."""
     shape, call = case()

@@ -5,6 +5,7 @@
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn/column_gather.h"
 #include "cpu/mvn/column_states.h"
+#include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -75,10 +76,12 @@ struct TileLayout {
   }
 };
 
-/// One thread's rows, and its room for rows that are read or written elsewhere.
+/// One thread's rows, its room for rows that are read or written elsewhere, and when it looks
+/// whether the call is still wanted: however few bytes a part has in memory, it may be long.
 template <class T>
 struct TileScratch : BlockScratch {
   ColumnRoom<T> room;
+  Pace pace;
 
   explicit TileScratch(const TileLayout<T>& t)
       : room(t.in.is_gathered || t.is_handed_out() || (t.is_summed_as_run && !t.blocks.is_packed)

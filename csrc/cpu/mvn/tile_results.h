@@ -33,9 +33,13 @@ class TileResults {
   /// Parts are written from the last one on: what was read last may still be in the caches.
   void normalize(const Block& b, int64_t part, TileScratch<T>& s) const {
     const int64_t first = part * t_.part_rows, end = std::min(t_.blocks.rows, first + t_.part_rows);
-    if (t_.is_run) return normalize_runs(b, first, end, s);
+    if (t_.is_run) {
+      s.pace.add(t_.elements(b, first, end));
+      return normalize_runs(b, first, end, s);
+    }
     t_.blocks.for_rows(b, first, end, [&](int64_t row, const Offsets& at) {
       const int64_t width = t_.blocks.row_width(b, row);
+      s.pace.add(width);
       if (t_.in.is_gathered || t_.is_handed_out())
         return hand_out(b, at, t_.blocks.repeats_of(row), s);
       const Flow<T> flow = {t_.is_streamed, t_.ahead(b, row, t_.x + at.x, kGapBytes)};

@@ -5,7 +5,6 @@
 
 #include "cpu/isa/processor.h"
 #include "cpu/mvn/tile_layout.h"
-#include "cpu/threads/interrupt.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -52,7 +51,6 @@ class TileSums {
     std::fill_n(sums.square, groups, 0.0);
     t_.blocks.spread(b, sums.guess, scratch.guess);
     for (int64_t part = 0; part < t_.parts; ++part) {
-      if (part > 0) checkpoint();
       sum_part(b, part, scratch);
       for (int64_t g = 0; g < groups; ++g) sums.sum[g] += scratch.wide_sum[g];
       for (int64_t g = 0; g < groups; ++g) sums.square[g] += scratch.wide_square[g];
@@ -65,12 +63,17 @@ class TileSums {
     std::fill_n(s.wide_square, used(b), 0.0);
     const int64_t end = std::min(t_.blocks.rows, (part + 1) * t_.part_rows);
     if constexpr (kSumsRuns<T>)
-      if (t_.is_summed_as_run) sum_as_run(b, part * t_.part_rows, end, s);
+      if (t_.is_summed_as_run) {
+        sum_as_run(b, part * t_.part_rows, end, s);
+        s.pace.add(t_.elements(b, part * t_.part_rows, end));
+      }
     for (int64_t first = part * t_.part_rows; !t_.is_summed_as_run && first < end;
          first += kFloatRows<T>) {
       clear(b, s);
-      sum_rows(b, first, std::min(end, first + kFloatRows<T>), s);
+      const int64_t stop = std::min(end, first + kFloatRows<T>);
+      sum_rows(b, first, stop, s);
       s.widen(b.width * t_.blocks.repeat);
+      s.pace.add(t_.elements(b, first, stop));
     }
     t_.blocks.join(b, s.wide_sum);
     t_.blocks.join(b, s.wide_square);

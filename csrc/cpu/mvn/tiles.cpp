@@ -19,10 +19,7 @@ class Tiles {
     states_.for_blocks([&](const Block& b, const BlockState& state, Scratch& scratch) {
       state.put(t_.blocks, b, statistics_);
       results_.expand(b, state, scratch);
-      for (int64_t part = t_.parts; part-- > 0;) {
-        if (t_.parts > 1) checkpoint();
-        results_.normalize(b, part, scratch);
-      }
+      for (int64_t part = t_.parts; part-- > 0;) results_.normalize(b, part, scratch);
     });
   }
 
