@@ -18,7 +18,7 @@ class StripPool : protected ValuePool<Op, Finish> {
   [[gnu::noinline]] StripPool(const Base& base, const StripShape& shape)
       : Base(base),
         shape_(shape),
-        fetches_(is_streamed(input_bytes(plan))),
+        fetches_(is_read_ahead(plan)),
         sink_(y, plan.y, plan, shape, is_streamed(plan.outputs() * int64_t(sizeof(T)))) {}
 
  protected:

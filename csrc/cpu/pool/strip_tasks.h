@@ -263,6 +263,16 @@ inline int64_t input_bytes(const PoolPlan& p) {
   return p.compulsory_bytes() - p.outputs() * (item + index);
 }
 
+/// Whether rows of x are fetched before they are read, as memory lies: where there are many of
+/// them, and no more between their elements, or between them, than themselves.
+inline bool is_read_ahead(const PoolPlan& p) {
+  const int64_t item = int64_t(size_of(p.dtype)), column = p.x.space[2] * item;
+  const int64_t lanes = p.x.batch[1] == 1 ? p.batch[1] * item : item;
+  const int64_t row = (p.axis[2].in - 1) * column + lanes;
+  return is_streamed(input_bytes(p)) && column <= std::max<int64_t>(64, 2 * lanes) &&
+         p.x.space[1] * item <= std::max<int64_t>(64, 2 * row);
+}
+
 /// One element behind the last of x.
 template <class T>
 inline const T* end_of_x(const PoolPlan& p, const T* x) {

@@ -39,7 +39,7 @@ class TapPool : ValuePool<Op, Finish> {
   explicit TapPool(const Base& base)
       : Base(base),
         streamed_(is_streamed(plan.outputs() * kItem)),
-        fetches_(is_streamed(input_bytes(plan)) && (is_told_of_pixels() || !has_long_rows())),
+        fetches_(is_read_ahead(plan) && (is_told_of_pixels() || !has_long_rows())),
         part_(part_of_row(plan)),
         near_(fetches_ && has_long_rows()),
         fetched_((near_ ? window_step() : newly_covered(plan.axis[1]) * pixels_step()) / vectors()),

@@ -15,9 +15,11 @@ namespace {
 /// Elements of a dimension from the first tap of a window to its last one.
 inline int64_t span_of(const PoolAxis& w) { return (w.window - 1) * w.dilation + 1; }
 
-/// Elements from the first to the last one that a window covers and the one before it does not: a
-/// stride may be as large as pads are.
-inline int64_t newly_covered(const PoolAxis& w) { return std::min(w.stride, span_of(w)); }
+/// Elements from the first to the last one that a window covers and the one before it does not, but
+/// on the whole no more than there are: strides and dilations may be as large as pads are.
+inline int64_t newly_covered(const PoolAxis& w) {
+  return std::min({w.stride, span_of(w), (w.in + w.out - 1) / w.out});
+}
 
 /// The length of the longest of equal parts that are at most `most` long.
 inline int64_t even_part(int64_t n, int64_t most) {

@@ -23,7 +23,7 @@ class StripWinners {
         shape_(shape),
         x_(x),
         end_(end_of_x(plan, x)),
-        fetches_(is_streamed(input_bytes(plan))),
+        fetches_(is_read_ahead(plan)),
         writes_values_(y != nullptr),
         values_(y, plan.y, plan, shape, is_streamed(plan.outputs() * int64_t(sizeof(T)))),
         indices_(indices, plan, shape) {}
