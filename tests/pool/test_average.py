@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cudml
+from array_support import child_says
 from harness import FLOATS, check, data, dtype_of
 from pool_support import bits, line, plane, same_bits
 
@@ -189,3 +190,53 @@ def test_padding_adds_zero_and_the_divisor_follows_the_flag() -> None:
     assert result.ravel().tolist() == [4, 2, 2, 2, 1, 1, 2, 1, 1]
     result = cudml.average_pooling_grad(grad, (1, 1, 3, 3), **geometry, include_padding=True)
     assert result.ravel().tolist() == [1] * 9
+
+
+LONG = """
+import resource
+import numpy as np
+import cudml
+
+x = np.ones((1, 1, 1 << 25), "float16")
+out = np.ones_like(x)
+cudml.average_pooling(x[..., :9], 3, 1, 1, 1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+cudml.average_pooling(x, 3, 1, 1, 1, include_padding=True, out=out)
+assert out[0, 0, 0] == out[0, 0, -1] == np.float16(2 / 3) and out[0, 0, 1:-1].min() == 1
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 15)
+"""
+
+
+@pytest.mark.core
+def test_divisors_of_a_long_row_take_no_memory() -> None:
+    """Most of its windows count alike, but for the few at its ends."""
+    assert child_says(LONG) == "True"
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-AVG-1", "D-AVG-2")
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("order", ["C", "L"])
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+@pytest.mark.parametrize("pads", [(1, 1), (0, 2), (700, 3), (5, 9000)])
+def test_divisors_along_a_long_row(
+    pads: tuple[int, int], step: int, order: str, padded: bool
+) -> None:
+    """Ones add up to how many are real."""
+    rows, n, window = 2, 21_003, 5
+    x = np.ones((1, 3, rows, n) if order == "C" else (1, rows, n, 3), "float32")
+    x = x if order == "C" else np.moveaxis(x, -1, 1)
+    y = cudml.average_pooling(
+        x,
+        (1, window),
+        (1, step),
+        (0, pads[0]),
+        (0, pads[1]),
+        include_padding=padded,
+        output_sizes="ceil",
+    )
+    at = np.arange(y.shape[-1])[:, None] * step - pads[0] + np.arange(window)
+    real = ((at >= 0) & (at < n)).sum(1)
+    counted = (at < n + pads[1]).sum(1) if padded else real
+    expected = (real / np.maximum(counted, 1)).astype("float32")
+    assert (y == expected).all()

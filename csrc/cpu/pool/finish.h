@@ -27,9 +27,9 @@ struct OutputRun {
 // A finish turns joined values into outputs: write() for a run of outputs, in whole vectors, one()
 // for a single window. `again(i)` gives the value of output i from its taps, scaled. prepare()
 // comes before both, where write() will be called. of_count() is what ends vectors of windows that
-// count so many taps, where no more is needed; of_columns() that of outputs from a column on whose
-// windows count so many taps along the other axes; of_divisors() that of outputs for which
-// divisors() has written a line each.
+// count so many taps, where no more is needed; of_columns() that of a part of a row, from output
+// `first` on, whose windows count so many taps along the other axes; of_divisors() that of outputs
+// for which divisors() has written a line each.
 
 /// Lines of so many values that nearly all of the vectors they take are full.
 template <class V>
@@ -47,7 +47,7 @@ struct MaxFinish {
     }
   };
   Last of_count(double) const { return {}; }
-  Last of_columns(double) const { return {}; }
+  Last of_columns(double, int64_t) const { return {}; }
   template <class V>
   Last of_divisors(const V*) const {
     return {};
@@ -77,27 +77,42 @@ template <class T>
 struct AverageFinish {
   static constexpr PoolKind kKind = PoolKind::average;
   using V = Acc<T>;
-  std::vector<V> columns;  // taps that count along `repeats` rows of outputs, where they differ
-  int64_t width = 0, repeats = 1;
+  /// Taps that count along `repeats` rows of outputs, where they differ. Of a long run that sees
+  /// whole windows, which begins with output `plain`, all but kPlain outputs are left out.
+  std::vector<V> columns;
+  int64_t width = 0, repeats = 1, plain = 0, left_out = 0;
   V column = 1;  // else the number for all of them
 
-  [[gnu::noinline]] void prepare(const PoolPlan& p) {
+  void prepare(const PoolPlan& p) {
     const PoolAxis& w = p.axis[2];
     const Interior whole = interior_of(w, 0, w.out);
     column = V(w.window);
-    if (whole.from == 0 && whole.to == w.out) return;
+    if (whole.from > 0 || whole.to < w.out) count_columns(w, whole, p.include_padding);
+  }
+
+  [[gnu::noinline]] void count_columns(const PoolAxis& w, const Interior& whole, bool padded) {
     width = w.out;
     repeats = lines_at_once<V>(width);
-    columns.assign(size_t(repeats * width + kSlack), column);
-    for (int64_t o = 0; o < w.out; ++o) {
+    plain = whole.from;
+    left_out = std::max<int64_t>(0, whole.to - whole.from - kPlain);
+    const size_t kept = size_t(width - left_out);
+    columns.assign(size_t(repeats) * kept + kSlack, column);
+    Pace pace;
+    for (int64_t o = 0; o < w.out; ++o, pace.add(1)) {
       if (o == whole.from) o = whole.to;
       if (o == w.out) break;
       const AxisTaps t = axis_taps(w, o);
-      columns[size_t(o)] = V(std::max<int64_t>(1, p.include_padding ? t.inside : t.count));
+      const int64_t at = o < whole.to ? o : o - left_out;
+      columns[size_t(at)] = V(std::max<int64_t>(1, padded ? t.inside : t.count));
     }
-    if (std::all_of(columns.begin(), columns.begin() + w.out, [&](V n) { return n == column; }))
-      columns.clear();
-    for (size_t i = size_t(width); i < columns.size(); ++i) columns[i] = columns[i - size_t(width)];
+    const auto end = columns.begin() + std::ptrdiff_t(kept);
+    if (std::all_of(columns.begin(), end, [&](V n) { return n == column; })) columns.clear();
+    for (size_t i = kept; i < columns.size(); ++i) columns[i] = columns[i - kept];
+  }
+
+  /// Those of outputs from `first` on, at most kPlain of a row.
+  const V* columns_from(int64_t first) const {
+    return columns.data() + std::min(first, std::max(plain, first - left_out));
   }
 
   template <class Op, class Again>
@@ -105,7 +120,7 @@ struct AverageFinish {
     const OutputRun run = of;  // stores could change what a reference leads to
     const V rows = std::max(V{1}, V(run.rows));
     if (columns.empty()) return divide(op, values, rows * column, to, run.values());
-    const V* const at = columns.data() + run.first;
+    const V* const at = columns_from(run.first);
     const int64_t once = run.lanes == 1 && run.n == width ? repeats : 1;
     for (int64_t r = 0; r < run.lines; r += once) {
       const int64_t n = std::min(once, run.lines - r) * run.n;
@@ -145,13 +160,13 @@ struct AverageFinish {
     V rows;
     Last last;
 
-    Vector<V> operator()(const Vector<V>& v, int64_t column) const {
-      return columns ? from_zero(v) / (rows * load_vector<Vector<V>>(columns + column)) : last(v);
+    Vector<V> operator()(const Vector<V>& v, int64_t at) const {
+      return columns ? from_zero(v) / (rows * load_vector<Vector<V>>(columns + at)) : last(v);
     }
   };
-  LastOfColumns of_columns(double n) const {
+  LastOfColumns of_columns(double n, int64_t first) const {
     const V rows = std::max(V{1}, V(n));
-    return {columns.empty() ? nullptr : columns.data(), rows, Last(rows * column)};
+    return {columns.empty() ? nullptr : columns_from(first), rows, Last(rows * column)};
   }
 
   /// Divisors of a line of n outputs whose windows count so many taps along the other axes.
@@ -159,7 +174,7 @@ struct AverageFinish {
     const V rows = std::max(V{1}, V(count));
     std::fill_n(to, n, rows * column);
     if (columns.empty()) return;
-    const V* const at = columns.data();
+    const V* const at = columns_from(0);
     for (int64_t i = 0; i < n; ++i) to[i] = rows * at[i];
   }
   struct Quotients {
@@ -171,6 +186,8 @@ struct AverageFinish {
   Quotients of_divisors(const V* divisors) const { return {divisors}; }
 
  private:
+  static constexpr int64_t kPlain = 4096;  // no strip takes as many outputs of a row
+
   template <class Op>
   static void divide(const Op& op, const V* values, V divisor, T* to, int64_t n) {
     const Last last(divisor);
@@ -187,7 +204,7 @@ struct LpFinish {
   const ZeroSums<T>& zeros;
 
   void prepare(const PoolPlan&) {}
-  MaxFinish::Last of_columns(double) const { return {}; }
+  MaxFinish::Last of_columns(double, int64_t) const { return {}; }
   template <class Op, class Again>
   void write(const Op& op, const OutputRun& of, V* values, T* to, const Again& again) const {
     const int64_t n = of.values();

@@ -60,10 +60,10 @@ class FoldPool : StripPool<Op, Finish> {
           rows_.count > 0 && reach >= 0 ? end - rows_.at[rows_.count - 1] - reach : -1;
       if (left < (n - 1) * step) n = left < 0 ? 1 : left / step + 1;
       if constexpr (!kFinishes) std::fill_n(counts + i, n, counted);
-      const auto put = [=, op = this->op, first = c.first, last = finish.of_columns(counted)](
+      const auto put = [=, op = this->op, last = finish.of_columns(counted, c.first)](
                            int64_t at, int64_t column, const Vector<V>& v) {
         if constexpr (kFinishes)
-          op.store(to + at, last(v, first + column));
+          op.store(to + at, last(v, column));
         else
           store_vector(joined + at, v);
       };
