@@ -160,3 +160,14 @@ def test_a_window_of_pads_alone_has_no_index() -> None:
         assert (indices[:, :, :2] == none).all() and (y[:, :, :2] == -np.inf).all()
         firsts = 1600 * np.arange(300).reshape(2, 150)
         assert (indices[:, :, 2, 0] == firsts).all()
+
+
+def test_expanded_planes_that_no_memory_could_hold() -> None:
+    """They take no copies, which the paths along rows would need."""
+    x = np.broadcast_to(np.int64(7), (1, 1, 1 << 16, 1 << 22))
+    y, indices = cudml.max_pooling(
+        x, (2, 3), strides=(1 << 14, 2), return_indices=True, index_dtype="uint64"
+    )
+    assert (y == 7).all()
+    rows, columns = np.arange(4, dtype="uint64")[:, None] << 14, 2 * np.arange((1 << 21) - 1)
+    np.testing.assert_array_equal(indices[0, 0], (rows << 22) + columns.astype("uint64"))

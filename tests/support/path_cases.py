@@ -214,7 +214,8 @@ CASES = [
     }),
     Case("pool_grad/max_copied", max_grad((2, 4, 8, 8), 2, 2, order=COLUMNS), {
         APART: max_grad((2, 3, 9, 19), (2, 3), (1, 2)),
-        "there are at most two dimensions of planes, and 512 elements":
+        "there are at most two dimensions of planes, and 512 elements, in planes that are not "
+        "expanded or of at most 4 MB":
             max_grad((1, 1, 7, 73), 2, 2, order=COLUMNS),
         "packed copies have a path": max_grad((2, 3, 9, 19), (2, 3), (1, 2), order=COLUMNS),
     }),

@@ -67,7 +67,8 @@ WINNERS = (
         APART: winners((2, 3, 15, 6), (3, 6), 1),
         "there are at most two dimensions of planes":
             winners((2, 2, 2, 8, 8), 2, 2, axes=(3, 4), order=(2, 1, 0, 4, 3)),
-        "there are at most two dimensions of planes, and 512 elements":
+        "there are at most two dimensions of planes, and 512 elements, in planes that are not "
+        "expanded or of at most 4 MB":
             winners((1, 1, 7, 73), 2, 2, order=COLUMNS),
         "packed copies have a path": winners((2, 4, 8, 8), (3, 8), 1, order=COLUMNS),
     }),

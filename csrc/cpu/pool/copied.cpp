@@ -76,8 +76,11 @@ bool are_planes_apart(const PoolPlan& plan) {
 }
 
 bool are_copies_worth(const PoolPlan& plan) {
-  const int64_t elements = plan.batch[0] * plan.batch[1] * plane_elements(plan, &PoolAxis::in);
-  return plan.outer_rank == 0 && elements >= kFewestElements;
+  const int64_t plane = plane_elements(plan, &PoolAxis::in);
+  int64_t span = 1;
+  for (int i = 0; i < 3; ++i) span += (plan.axis[i].in - 1) * plan.x.space[i];
+  return plan.outer_rank == 0 && plan.batch[0] * plan.batch[1] * plane >= kFewestElements &&
+         (plane <= span || plane * int64_t(size_of(plan.dtype)) <= kBlockBytes);
 }
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -58,7 +58,7 @@ PoolPlan packed_plan(const PoolPlan& plan, const PlaneBlock& block);
 bool are_planes_apart(const PoolPlan& plan);
 
 /// Whether there are blocks of planes, and so many elements that copies, which cost some
-/// microseconds, are worth it.
+/// microseconds, are worth it. Large planes that are expanded take less memory than copies would.
 bool are_copies_worth(const PoolPlan& plan);
 
 }  // namespace cudml::cpu::CUDML_ISA

@@ -211,7 +211,9 @@ constexpr Path<PoolGradPlan> kPaths[] = {
     {"pool_grad/max_copied",
      {{"elements of x or of the result lie apart, or in another order than their positions",
        are_apart},
-      {"there are at most two dimensions of planes, and 512 elements", are_worth},
+      {"there are at most two dimensions of planes, and 512 elements, in planes that are not "
+       "expanded or of at most 4 MB",
+       are_worth},
       {"packed copies have a path of their own", is_copied}},
      run_copied_max,
      {6.65, "max grad 2x2/2 of 1x1x64x64x64, float32, columns first, on Zen 4"}},

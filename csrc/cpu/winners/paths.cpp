@@ -131,7 +131,9 @@ constexpr Path<PoolPlan> kPaths[] = {
     {"winners/copied",
      {{"elements of x or of the result lie apart, or in another order than their positions",
        are_apart},
-      {"there are at most two dimensions of planes, and 512 elements", are_worth},
+      {"there are at most two dimensions of planes, and 512 elements, in planes that are not "
+       "expanded or of at most 4 MB",
+       are_worth},
       {"packed copies have a path of their own", is_copied}},
      run_copied_winners,
      {56, "max+uint32 3x3/2 of 8x32x56x56, float16, columns first, on Zen 4"}},
