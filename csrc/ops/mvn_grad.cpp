@@ -125,7 +125,9 @@ struct Axes {
         a.sums[k] = broadcast_stride(t.sums[k], d);
         const TensorDesc* const total = t.outputs[first + k];
         outputs[k][i] = broadcast_stride(total, d);
-        is_summed[k][i] = total && total->sizes[d] == 1;
+        // A parameter's sizes, not its strides: one that repeats a number has a sum for each place.
+        const TensorDesc* const like = first == 0 ? total : k == 0 ? t.scale : t.bias;
+        is_summed[k][i] = !like || like->sizes[d] == 1;
       }
       const bool has_one =
           a.mean == 0 && a.variance == 0 && a.count == 0 && a.sums[0] == 0 && a.sums[1] == 0;
@@ -150,13 +152,16 @@ struct Axes {
   /// Gives total `k` its dense order, and the axes their strides in it.
   MvnGradTotal total(int k, int output, const TensorDesc* tensor) {
     MvnGradTotal result;
+    for (int i = 0; i < rank; ++i)
+      if (is_summed[k][i]) result.terms *= axis[i].size;
     if (!tensor) return result;
     result.is_wanted = true;
     result.dtype = tensor->dtype;
     result.output = output;
     for (int i = rank - 1; i >= 0; --i) {
-      if (!is_summed[k][i]) axis[i].totals[k] = result.count;
-      (is_summed[k][i] ? result.terms : result.count) *= axis[i].size;
+      if (is_summed[k][i]) continue;
+      axis[i].totals[k] = result.count;
+      result.count *= axis[i].size;
     }
     for (int i = 0; i < rank; ++i)
       if (!is_summed[k][i]) append(result, axis[i].size, outputs[k][i]);

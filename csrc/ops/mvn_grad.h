@@ -51,7 +51,7 @@ struct MvnGradTotal {
   bool is_wanted = false;
   Dtype dtype = Dtype::float32;
   int64_t count = 1;  // elements
-  int64_t terms = 1;  // of each of them
+  int64_t terms = 1;  // of each of them, wanted or not
   int output = 0;     // which operand it is
   int rank = 0;
   struct {

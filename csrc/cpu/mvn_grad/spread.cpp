@@ -60,12 +60,12 @@ MvnGradPlan rows_of(const MvnGradPlan& plan) {
   place(rows, plan.has_bias, &MvnGradAxis::bias);
   for (int k = 0; k < 2; ++k) {
     MvnGradTotal& total = rows.totals[k];
+    total.terms /= fold;
     if (!total.is_wanted) continue;
     row.totals[k] = 1;
     for (int d = 0; d < plan.kept_rank; ++d) rows.kept[d].totals[k] *= fold;
     total.dtype = Dtype::float32;
     total.count *= fold;
-    total.terms /= fold;
     total.rank = 1;
     total.axis[0] = {total.count, 1};
   }

@@ -15,16 +15,6 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
-/// Terms of each element of scale's or bias's gradient, whether it is asked for or not.
-inline int64_t terms_of(const MvnGradPlan& plan, int64_t MvnGradAxis::* parameter) {
-  int64_t terms = 1;
-  for (int d = 0; d < plan.kept_rank; ++d)
-    if (plan.kept[d].*parameter == 0) terms *= plan.kept[d].size;
-  for (int d = 0; d < plan.reduced_rank; ++d)
-    if (plan.reduced[d].*parameter == 0) terms *= plan.reduced[d].size;
-  return terms;
-}
-
 /// Terms that a share adds up at least: adding up shares is not to take longer than their own work.
 constexpr int64_t kLeastTerms = 64;
 
@@ -34,15 +24,8 @@ constexpr int64_t kLeastTerms = 64;
 inline int64_t shares_of(const MvnGradPlan& plan, int64_t units, int64_t least = kLeastTerms) {
   constexpr int64_t kMostShares = 64;
   int64_t shares = std::min(units, kMostShares);
-  const auto limit = [&](int64_t terms) {
-    if (terms > 1) shares = std::clamp(terms / least, int64_t(1), shares);
-  };
-  if (plan.kind == MvnGradKind::sums) {
-    for (const MvnGradTotal& total : plan.totals) limit(total.terms);
-  } else {
-    limit(terms_of(plan, &MvnGradAxis::scale));
-    limit(terms_of(plan, &MvnGradAxis::bias));
-  }
+  for (const MvnGradTotal& total : plan.totals)
+    if (total.terms > 1) shares = std::clamp(total.terms / least, int64_t(1), shares);
   return shares;
 }
 
