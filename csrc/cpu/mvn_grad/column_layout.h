@@ -10,6 +10,9 @@
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
+/// Elements from one to the next of a cell whose elements stand apart, not near each other.
+constexpr int64_t kLeastApart = 8;
+
 /// Cells: positions [begin, end) of the kept dimension along rows, at positions [outer, outer_end)
 /// of those outside.
 struct CellRange {

@@ -208,7 +208,7 @@ bool are_grad_columns_apart(const MvnGradPlan& plan) {
   if (plan.reduced_rank == 0 || plan.is_empty()) return false;
   const GradColumns layout(plan);
   const bool is_single = layout.fold == 1 && layout.repeat == 1;
-  if (is_single && plan.reduced[plan.reduced_rank - 1].x < 8) return false;
+  if (is_single && plan.reduced[plan.reduced_rank - 1].x < kLeastApart) return false;
   return std::none_of(layout.reduced, layout.reduced + layout.row_rank,
                       [](const MvnGradAxis& a) { return a.has_parameters(); });
 }

@@ -4,15 +4,13 @@
 #include <algorithm>
 
 #include "cpu/isa/families.h"
+#include "cpu/mvn_grad/column_layout.h"
 #include "cpu/pad/copy.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-/// Elements from one to the next that are not near each other.
-constexpr int64_t kLeastApart = 8;
 
 /// All dimensions of a plan, the kept ones first.
 template <class Axis>

@@ -187,7 +187,7 @@ bool are_grad_cells_short(const MvnGradPlan& plan) {
                                    [](const MvnGradAxis& a) { return a.has_parameters(); });
   const bool is_bare = !plan.has_scale && !plan.has_bias && !plan.has_totals();
   const int64_t most = do_vary ? kMostCellRows : is_bare ? kMostBareRows : 0;
-  return plan.reduced[plan.reduced_rank - 1].x >= 8 && plan.cell_size <= most;
+  return plan.reduced[plan.reduced_rank - 1].x >= kLeastApart && plan.cell_size <= most;
 }
 
 void mvn_grad_side_by_side(const MvnGradPlan& plan, const Operands& operands) {
