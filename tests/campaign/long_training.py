@@ -39,6 +39,12 @@ def normalization_grad(x: np.ndarray, axes: Any, scale: Any = None, **more: Any)
     return lambda: cudml.mean_variance_normalization_grad(x, x, *parameters, axes=axes, **more)
 
 
+def sliding(rows: int, columns: int) -> np.ndarray:
+    """Rows that begin 8 elements after one another."""
+    windows = np.lib.stride_tricks.sliding_window_view(zeros(columns + 8 * rows), columns)
+    return windows[: 8 * rows : 8]
+
+
 def statistics(x: np.ndarray, axes: Any) -> Call:
     return lambda: cudml.normalization_statistics(x, axes=axes)
 
@@ -118,6 +124,16 @@ TRAINING: dict[str, Callable[[], Call]] = {
         zeros(4000, 1000, 7, 7), (0, 2, 3), (1, 1000, 1, 1)),
     "gradient of channels": lambda: normalization_grad(
         channels_last(16, 64, 440, 440), (0, 2, 3), (1, 64, 1, 1), activation="gelu"),
+    "gradient of many columns": lambda: normalization_grad(
+        zeros(32, ROW // 16), 0, (1, ROW // 16), outputs=("scale",)),
+    "gradient of many sliding columns": lambda: normalization_grad(
+        sliding(32, ROW // 16), 0, (1, ROW // 16), outputs=("scale",)),
+    "gradient of many positions": lambda: normalization_grad(
+        zeros(4, ROW // 8), 1, (1, ROW // 8), outputs=("scale", "bias")),
+    "gradient of many planes' scales": lambda: normalization_grad(
+        zeros(1, ROW // 8, 16), (1, 2), (1, ROW // 8, 1), outputs=("scale",)),
+    "gradient of many pieces' scales": lambda: normalization_grad(
+        zeros(ROW // 32768, 4096, 7), (1, 2), (ROW // 32768, 4096, 1), outputs=("scale",)),
     "gradient of groups": lambda: normalization_grad(
         zeros(16, 8, 8, 440, 440), (2, 3, 4), (1, 8, 8, 1, 1)),
     "gradient of middle axes": lambda: normalization_grad(zeros(300, 7, 300, 300), 1),
@@ -133,9 +149,11 @@ TRAINING: dict[str, Callable[[], Call]] = {
     "stored doubles": lambda: stored(zeros(ROW // 16, 8, dtype="float64"), 1, activation="tanh"),
     "sums of a row": lambda: stored_sums(zeros(1, ROW), 0),
     "sums of columns": lambda: stored_sums(zeros(ROW // 8, 8), 1),
+    "sums of many columns": lambda: stored_sums(zeros(32, ROW // 16), 1),
     "sums of planes": lambda: stored_sums(zeros(16, 64, 440, 440), 1),
     "stored gradient of a row": lambda: stored_grad(zeros(1, ROW), 0),
     "stored gradient of columns": lambda: stored_grad(zeros(ROW // 8, 8), 1),
+    "stored gradient of many columns": lambda: stored_grad(zeros(32, ROW // 32), 1),
     "stored gradient of planes": lambda: stored_grad(zeros(16, 64, 440, 440), 1),
     "unpooled into large planes": lambda: unpooling(zeros(2, 1, 1, 1), (20_000, 20_000)),
     "unpooled into one plane": lambda: unpooling(zeros(1, 1, 1, 1), (1, 2 * ROW)),

@@ -41,9 +41,10 @@ struct ColumnStates {
       *part = carver.take<A>(cells);
   }
 
-  void clear(int64_t cells) const {
-    for (A* part : {pivots, deltas, means_w, means_wz}) std::fill_n(part, cells, A(0));
-    std::fill_n(factors, cells, A(1));
+  /// Those of n cells from the first one on.
+  void clear(int64_t first, int64_t n) const {
+    for (A* part : {pivots, deltas, means_w, means_wz}) std::fill_n(part + first, n, A(0));
+    std::fill_n(factors + first, n, A(1));
   }
 
   void set(int64_t cell, const CellState<A>& state) const {

@@ -9,6 +9,7 @@
 #include "cpu/mvn_grad/column_states.h"
 #include "cpu/mvn_grad/joined.h"
 #include "cpu/mvn_grad/totals.h"
+#include "cpu/threads/interrupt.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
@@ -66,8 +67,11 @@ class ColumnSums {
                                     [](const MvnGradAxis& a) { return a.scale != 0; })),
         memory_(new std::byte[size_t(place(nullptr))]) {
     place(memory_.get());
-    states_.clear(plan.cells);
-    std::fill_n(is_joined_, plan.cells, false);
+    Pace pace;
+    for_parts(plan.cells, pace, [&](int64_t first, int64_t n) {
+      states_.clear(first, n);
+      std::fill_n(is_joined_ + first, n, false);
+    });
     if (has_products) read_all_scales();
     if (plan.has_own_statistics()) find_places();
     if (plan.are_given || plan.has_sums)
@@ -90,14 +94,17 @@ class ColumnSums {
   /// The mean of some elements at even distances as a pivot: of a constant cell exactly what it is
   /// made of.
   void guess(const CellRange& range) {
+    Pace pace;
     visit(plan_.dtype, FloatTypes{}, [&]<class T>() {
       const T* const x = static_cast<const T*>(operands_.inputs[0]);
       GradWalk walk(plan_.kept, layout_.outer_rank, range.outer);
       for (int64_t outer = range.outer; outer < range.outer_end; ++outer, walk.advance()) {
         const T* const row = x + walk.offsets().x;
         A* const pivots = states_.pivots + outer * layout_.kept.size;
-        for (int64_t i = range.begin; i < range.end; i += kGuessed)
+        for (int64_t i = range.begin; i < range.end; i += kGuessed) {
+          pace.add(kGuessed * places_);
           guess_some(row + i * layout_.kept.x, std::min(kGuessed, range.end - i), pivots + i);
+        }
       }
     });
   }
@@ -118,11 +125,13 @@ class ColumnSums {
   void add_parts(const CellRange& range, const double* parts, int64_t count, int k) {
     const int64_t end = range.end * layout_.fold;
     count *= layout_.repeat;
+    Pace pace;
     for (int64_t outer = range.outer; outer < range.outer_end; ++outer) {
       const double* const own = parts + outer * count * layout_.unit;
       for (int64_t first = range.begin * layout_.fold; first < end; first += kPartColumns) {
         const int64_t n = std::min(kPartColumns, end - first);
         double sums[kPartColumns];
+        pace.add(n * count);
         add_part_columns(own + first, count, n, sums);
         put(outer, first, n, sums, k);
       }
@@ -149,12 +158,14 @@ class ColumnSums {
   }
 
   void find_means(const CellRange& range) {
-    for (int64_t outer = range.outer; outer < range.outer_end; ++outer) {
-      const int64_t cell = outer * layout_.kept.size + range.begin, n = range.each();
-      const A* const scale = scales(outer) + range.begin * layout_.fold;
-      if (plan_.use_mean) find_means(2, cell, n, scale, states_.means_w + cell);
-      if (plan_.use_variance) find_means(3, cell, n, scale, states_.means_wz + cell);
-    }
+    Pace pace;
+    for (int64_t outer = range.outer; outer < range.outer_end; ++outer)
+      for_parts(range.each(), pace, [&](int64_t first, int64_t n) {
+        const int64_t i = range.begin + first, cell = outer * layout_.kept.size + i;
+        const A* const scale = scales(outer) + i * layout_.fold;
+        if (plan_.use_mean) find_means(2, cell, n, scale, states_.means_w + cell);
+        if (plan_.use_variance) find_means(3, cell, n, scale, states_.means_wz + cell);
+      });
   }
 
   void add_totals() {
@@ -163,6 +174,7 @@ class ColumnSums {
     const double slope = linear_slope<A>(plan_.activation);
     const MvnGradAxis& along = layout_.fold == 1 ? layout_.kept : layout_.folded;
     GradWalk walk(plan_.kept, layout_.outer_rank, 0);
+    Pace pace;
     for (int64_t outer = 0; outer < layout_.outer; ++outer, walk.advance())
       for (int k = 0; k < 2; ++k) {
         if (!totals.is_wanted(k)) continue;
@@ -171,8 +183,10 @@ class ColumnSums {
         int64_t at = walk.offsets().totals[k];
         const int64_t row = layout_.fold == 1 ? layout_.unit : layout_.fold, step = along.totals[k];
         for (int64_t c = 0; c < layout_.unit; c += row, at += layout_.kept.totals[k])
-          totals.add_sums(0, k, at, step, row, [&](int64_t i) {
-            return sum[c + i] * (are_sums ? double(scale[c + i]) : slope);
+          for_parts(row, pace, [&](int64_t first, int64_t n) {
+            totals.add_sums(0, k, at + first * step, step, n, [&, from = c + first](int64_t i) {
+              return sum[from + i] * (are_sums ? double(scale[from + i]) : slope);
+            });
           });
       }
     totals.finish();
@@ -183,15 +197,29 @@ class ColumnSums {
   static constexpr int64_t kGuessed = 16;
   static constexpr int64_t kPartColumns = 256;
 
+  /// Calls fn(first, how many) for parts of `count` cells or columns, between which a call may end.
+  template <class Fn>
+  static void for_parts(int64_t count, Pace& pace, const Fn& fn) {
+    constexpr int64_t kPart = 4096;
+    for (int64_t first = 0; first < count; first += kPart) {
+      const int64_t n = std::min(kPart, count - first);
+      pace.add(n);
+      fn(first, n);
+    }
+  }
+
   /// Calls fn(cell, where it begins) for the cells at some positions.
   template <class Fn>
   void for_cells(const CellRange& range, const Fn& fn) const {
+    Pace pace;
     GradWalk walk(plan_.kept, layout_.outer_rank, range.outer);
     for (int64_t outer = range.outer; outer < range.outer_end; ++outer, walk.advance()) {
       GradOffsets at = walk.offsets();
       at.add(layout_.kept, range.begin);
-      for (int64_t i = range.begin; i < range.end; ++i, at.add(layout_.kept, 1))
+      for (int64_t i = range.begin; i < range.end; ++i, at.add(layout_.kept, 1)) {
+        pace.add(1);
         fn(outer * layout_.kept.size + i, at);
+      }
     }
   }
 
@@ -221,8 +249,12 @@ class ColumnSums {
   void read_all_scales() {
     const int64_t count = has_own_scales_ ? layout_.outer : 1, unit = layout_.unit;
     GradWalk walk(plan_.kept, layout_.outer_rank, 0);
+    Pace pace;
     for (int64_t outer = 0; outer < count; ++outer, walk.advance())
-      read_scales(plan_, operands_, layout_, walk.offsets(), 0, unit, scales_ + outer * unit);
+      for_parts(unit, pace, [&](int64_t first, int64_t n) {
+        read_scales(plan_, operands_, layout_, walk.offsets(), first, n,
+                    scales_ + outer * unit + first);
+      });
   }
   const A* scales(int64_t outer) const {
     return scales_ + (has_own_scales_ ? outer * layout_.unit : 0);
@@ -267,11 +299,13 @@ class ColumnSums {
   /// Calls fn(first cell, how many, their sums) until all cells of some positions are through.
   template <class Fn>
   void for_some(const CellRange& range, const Fn& fn) const {
+    Pace pace;
     for (int64_t outer = range.outer; outer < range.outer_end; ++outer)
       for (int64_t i = range.begin; i < range.end; i += kTogether) {
         const int64_t cell = outer * layout_.kept.size + i,
                       count = std::min(kTogether, range.end - i);
         SumsOfCells<A> sums(plan_, count);
+        pace.add(count * layout_.fold);
         add_columns(0, cell, count, sums.sum);
         add_columns(1, cell, count, sums.square);
         fn(cell, count, sums);

@@ -4,6 +4,7 @@
 #include "cpu/mvn/moments.h"
 #include "cpu/mvn_grad/joined.h"
 #include "cpu/mvn_grad/plane_sums.h"
+#include "cpu/threads/interrupt.h"
 #include "math/total.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -22,7 +23,9 @@ struct PlaneCell {
   Moments<A> moments(const MvnGradPlan& plan) const {
     const auto n = double(plan.cell_size);
     Total<A> sum, square;
+    Pace pace;
     for (int64_t i = 0; i < slices; ++i) {
+      pace.add(1);
       sum.add(sums[i].d);
       square.add(sums[i].dd);
     }
@@ -35,7 +38,9 @@ struct PlaneCell {
     const double factor = state.normal.factor;
     if (!is_joinable(factor)) return false;
     double all = 0;
+    Pace pace;
     for (int64_t i = 0; i < slices; ++i) {
+      pace.add(1);
       sums[i].hz = factor * fused(-delta, sums[i].h, sums[i].hz);
       all += sums[i].hz;
     }
@@ -46,7 +51,9 @@ struct PlaneCell {
   void set_means(const MvnGradPlan& plan) {
     const auto n = double(plan.cell_size);
     Total<A> w, wz;
+    Pace pace;
     for (int64_t i = 0; i < slices; ++i) {
+      pace.add(1);
       w.add(sums[i].h * sums[i].scale);
       wz.add(sums[i].hz * sums[i].scale);
     }

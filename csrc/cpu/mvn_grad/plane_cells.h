@@ -205,7 +205,9 @@ class PlaneCells {
 
   void add_totals(int end, const Cell& cell, const Share& share) const {
     const bool are_sums = plan_.kind == MvnGradKind::sums;
+    Pace pace;
     planes_.for_slices(cell.at, 0, planes_.slices, [&](int64_t i, const SliceOffsets& at) {
+      pace.add(1);
       const SliceSums& sums = cell.sums[i];
       const double by = are_sums ? sums.scale : slices_of_.slope();
       const double values[2] = {by * sums.hz, by * sums.h};

@@ -7,6 +7,7 @@
 #include "cpu/mvn_grad/rows.h"
 #include "cpu/mvn_grad/totals.h"
 #include "cpu/mvn_grad/turned.h"
+#include "cpu/threads/interrupt.h"
 #include "cpu/threads/parallel.h"
 
 namespace cudml::cpu::CUDML_ISA {
@@ -123,9 +124,12 @@ class Spread {
     const MvnGradAxis& pieces = pieces_of(plan_);
     const int64_t fold = fold_of(plan_);
     GradWalk walk(axes, rank, 0);
+    Pace pace;
     for (int64_t c = 0; c < cells; ++c, walk.advance())
-      for (int64_t i = 0; i < pieces.size; ++i, to += fold)
+      for (int64_t i = 0; i < pieces.size; ++i, to += fold) {
+        pace.add(fold);
         std::fill_n(to, fold, from[walk.offsets().x + i * pieces.*stride]);
+      }
   }
 
   /// What the elements of each piece have been added up to, and rounds once more.
@@ -133,9 +137,11 @@ class Spread {
     if (!plan_.has_totals()) return;
     const Totals<float> totals(plan_, 1, arrays_);
     const int64_t fold = fold_of(plan_);
+    Pace pace;
     for (int k = 0; k < 2; ++k)
       for (int64_t i = 0; totals.is_wanted(k) && i < plan_.totals[k].count; ++i) {
         double sum = 0;
+        pace.add(fold);
         for (int64_t l = 0; l < fold; ++l) sum += double(sums[k][size_t(i * fold + l)]);
         totals.add_one(0, k, i, sum);
       }

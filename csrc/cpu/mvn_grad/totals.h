@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <new>
+#include <type_traits>
 
 #include "core/operands.h"
 #include "cpu/memory/tuning.h"
@@ -34,6 +37,22 @@ inline int64_t part_begin(int64_t n, int64_t s, int64_t shares) {
   return n / shares * s + std::min(s, n % shares);
 }
 
+struct Freed {
+  void operator()(void* memory) const { std::free(memory); }
+};
+template <class E>
+using Zeros = std::unique_ptr<E[], Freed>;
+
+/// n elements of bytes that are 0. The system clears their pages as they are written: a call may
+/// have to end before it has seen all of them.
+template <class E>
+Zeros<E> zeros(size_t n) {
+  static_assert(std::is_trivially_copyable_v<E> && std::is_trivially_destructible_v<E>);
+  void* const memory = std::calloc(n, sizeof(E));
+  if (!memory) throw std::bad_alloc();
+  return Zeros<E>(static_cast<E*>(memory));
+}
+
 /// The two totals of a plan, once for every share. Rows are staged: added up in their own type
 /// first, a few of them.
 template <class A>
@@ -47,8 +66,8 @@ class Totals {
       if (!total.is_wanted || is_direct(k)) continue;
       const auto count = size_t(std::max<int64_t>(1, shares * total.count));
       const bool is_staged = total.count <= kMostStaged;
-      if (is_staged) stage_[k].reset(new A[count]());
-      if (!is_staged || !are_rows) room_[k].reset(new Total<A>[count]());
+      if (is_staged) stage_[k] = zeros<A>(count);
+      if (!is_staged || !are_rows) room_[k] = zeros<Total<A>>(count);
     }
     staged_.reset(new StagedShare[size_t(std::max<int64_t>(1, shares))]);
   }
@@ -309,8 +328,8 @@ class Totals {
   const MvnGradPlan& plan_;
   const Operands& operands_;
   int64_t shares_;
-  std::unique_ptr<Total<A>[]> room_[2];
-  std::unique_ptr<A[]> stage_[2];
+  Zeros<Total<A>> room_[2];
+  Zeros<A> stage_[2];
   std::unique_ptr<StagedShare[]> staged_;
 };
 
