@@ -22,11 +22,6 @@ class Allowed(NamedTuple):
 
 ALLOWED = [
     Allowed(
-        r"^__internal_accurate_pow$",
-        r"rcp\.approx\.ftz\.f64",
-        "CUDA's pow of double, for Lp pooling: the start of a quotient that Newton steps correct",
-    ),
-    Allowed(
         r"activate_valuesId",
         r"rcp\.approx\.ftz\.f64",
         "CUDA's erfc, log1p and tanh of double: the start of a quotient that Newton steps correct",
