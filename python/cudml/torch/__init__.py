@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 import torch as _torch
-from torch import fx as _fx
 
 OLDEST = (2, 4)  # the first with torch.library.register_autograd and register_fake
 
@@ -19,6 +18,8 @@ if tuple(map(int, re.findall(r"\d+", _torch.__version__)[:2])) < OLDEST:
         f"cudml.torch needs PyTorch {OLDEST[0]}.{OLDEST[1]} or later; this one is "
         f"{_torch.__version__}"
     )
+
+from torch import fx as _fx
 
 from cudml.torch import (
     _autograd,
