@@ -50,6 +50,4 @@ struct Cluster {
   }
 };
 
-#undef CUDML_HAS_CLUSTERS
-
 }  // namespace cudml::cuda

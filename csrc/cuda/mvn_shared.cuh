@@ -4,7 +4,7 @@
 
 #include <cuda_pipeline_primitives.h>
 
-#include "cuda/cluster.cuh"
+#include "cuda/bulk.cuh"
 #include "cuda/mvn_parts.cuh"
 
 namespace cudml::cuda {
@@ -31,29 +31,39 @@ struct MvnKeptPart {
   using Slot = RowSlot<T>;
 
   MvnPart part;
+  uint32_t own;       // its number in the block
   uint32_t thread;    // of the team
   uint32_t accesses;  // whole ones
   Slot* memory;
 
   __device__ __forceinline__ MvnKeptPart(const MvnDeal& deal, uint32_t rank, uint32_t turn,
                                          uint32_t length, Slot* all)
-      : thread(threadIdx.x % kMvnThreads) {
-    const uint32_t own = turn * deal.teams + threadIdx.x / kMvnThreads;
+      : own(turn * deal.teams + threadIdx.x / kMvnThreads), thread(threadIdx.x % kMvnThreads) {
     const uint32_t index = rank * deal.per_block + own;
     if (own < deal.per_block && index < deal.parts) part = MvnPart(index, deal.part_size, length);
     accesses = (part.end - part.begin) / kN;
     memory = all + own * (deal.part_size / kN);
   }
 
-  /// Asks for the part's accesses, each thread for those it meets, or for elements one by one,
-  /// which a barrier of the block must follow.
+  /// Where the accesses lie in x, next to each other.
+  __device__ __forceinline__ const Slot* source(const Row& row) const {
+    return row.x_slots() + part.begin / kN;
+  }
+
+  /// Asks for the part's accesses, one thread for all of them.
+  __device__ __forceinline__ void bring(const Row& row, BulkCopy& copy) const {
+    if (thread == 0 && accesses > 0) copy.begin(memory, source(row), accesses * sizeof(Slot));
+  }
+
+  /// The same, each thread for those it meets.
   __device__ __forceinline__ void bring(const Row& row) const {
-    if (row.shape.x.is_linear) {
-      const Slot* from = row.x_slots() + part.begin / kN;
-      for (uint32_t k = thread; k < accesses; k += kMvnThreads)
-        __pipeline_memcpy_async(memory + k, from + k, sizeof(Slot));
-      return;
-    }
+    for (uint32_t k = thread; k < accesses; k += kMvnThreads)
+      __pipeline_memcpy_async(memory + k, source(row) + k, sizeof(Slot));
+    __pipeline_commit();
+  }
+
+  /// Brings elements one by one, which a barrier of the block must follow.
+  __device__ __forceinline__ void gather(const Row& row) const {
     T* to = reinterpret_cast<T*>(memory);
 #pragma unroll 4
     for (uint32_t i = thread; i < accesses * kN; i += kMvnThreads) to[i] = row.load(part.begin + i);
@@ -97,6 +107,7 @@ struct MvnSharedRow {
   Raw<TwoSums> first_scratch[32], second_scratch[2][32];
   Raw<Moments<A>> moments[kMvnMostKeptParts];
   Raw<Normalizer<A>> normalizer;
+  BulkCopy copies[kMvnMostKeptParts];
 };
 
 /// A block's share of one row.
@@ -116,30 +127,48 @@ struct MvnSharedBlock {
   template <class Fn>
   __device__ __forceinline__ void for_parts(const Fn& fn) const {
 #pragma unroll 1
-    for (uint32_t turn = 0; turn * deal.teams < deal.per_block; ++turn)
+    for (uint32_t turn = 0; turn < turns(); ++turn)
       fn(Kept(deal, cluster.rank, turn, row.shape.length, memory), turn);
+  }
+
+  /// Whether the copy engine brings the parts: a cluster's.
+  __device__ __forceinline__ bool is_bulk() const {
+    return cluster.blocks > 1 && row.shape.x.is_linear;
   }
 
   /// Asks for all parts before any of them is needed.
   __device__ __forceinline__ void bring() const {
     for_parts([&](const Kept& kept, uint32_t) {
-      kept.bring(row);
-      __pipeline_commit();
+      if (!row.shape.x.is_linear) {
+        kept.gather(row);
+      } else if (is_bulk()) {
+        kept.bring(row, shared.copies[kept.own]);
+      } else {
+        kept.bring(row);
+      }
     });
-    if (!row.shape.x.is_linear) __syncthreads();
+    if (!row.shape.x.is_linear || is_bulk()) __syncthreads();
+  }
+
+  /// Waits for what the calling thread reads of its team's part of this turn.
+  __device__ __forceinline__ void wait(const Kept& kept, uint32_t turn) const {
+    if (!is_bulk()) return __pipeline_wait_prior(turns() - 1 - turn);
+    if (kept.accesses > 0) shared.copies[kept.own].wait();
+  }
+
+  __device__ __forceinline__ uint32_t turns() const {
+    return (deal.per_block + deal.teams - 1) / deal.teams;
   }
 
   __device__ __forceinline__ void sum() const {
-    const uint32_t turns = (deal.per_block + deal.teams - 1) / deal.teams;
     const uint32_t team = threadIdx.x / kMvnThreads;
     for_parts([&](const Kept& kept, uint32_t turn) {
-      __pipeline_wait_prior(turns - 1 - turn);
+      wait(kept, turn);
       const Moments<A> moments = part_moments(
           args, kept.part, true, team * (kMvnThreads / 32), shared.first_scratch,
           shared.second_scratch[turn % 2], [&](uint32_t first) { return kept.tile(first); },
           [&](uint32_t at) { return load_as_acc(row.load(at)); });
-      const uint32_t own = turn * deal.teams + team;
-      if (kept.thread == 0 && own < deal.per_block) shared.moments[own].value() = moments;
+      if (kept.thread == 0 && kept.own < deal.per_block) shared.moments[kept.own].value() = moments;
     });
   }
 
@@ -187,7 +216,7 @@ __global__ __launch_bounds__(kMvnSharedThreads) void mvn_shared_kernel(const Mvn
     block.sum();
     normalizer = block.join(g);
   } else {
-    __pipeline_wait_prior(0);
+    block.for_parts([&](const auto& kept, uint32_t turn) { block.wait(kept, turn); });
   }
   block.write(normalizer);
   if (args.has_statistics()) block.cluster.wait();  // others may still read this block's statistics

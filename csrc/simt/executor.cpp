@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 
+#include "bulk_copies.h"
 #include "fiber.h"
 #include "gang.h"
 #include "sanitizers.h"
@@ -51,14 +52,15 @@ void run_thread() {
 }
 
 void count_returned() {
+  const int block = gang.block();
+  const bool is_last = ++gang.returned_of[block] == gang.launch.threads;
+  if (is_last) check_bulk_copies(block);
   Thread& thread = gang.thread();
   thread.has_returned = true;
   thread.fiber = nullptr;
   gang.warps[gang.running / kWarp].present &= ~(1u << gang.running % kWarp);
   ++gang.returned;
-  const int block = gang.block();
-  if (++gang.returned_of[block] == gang.launch.threads && gang.launch.blocks > 1)
-    gang.shared.end_block(block);
+  if (is_last && gang.launch.blocks > 1) gang.shared.end_block(block);
 }
 
 /// A fiber's life: it runs its thread, then every next one that has not begun, so that threads that
@@ -82,6 +84,7 @@ void enter() {
 void begin_block(int rank) {
   gang.barriers[rank] = {};
   gang.returned_of[rank] = 0;
+  begin_bulk_copies(rank);
   gang.shared.begin_block(gang.launch.begun + uint64_t(rank), rank);
 }
 

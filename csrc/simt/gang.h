@@ -12,7 +12,7 @@
 namespace cudml::simt {
 
 /// Where a thread waits.
-enum class Wait { nothing, barrier, cluster, warp };
+enum class Wait { nothing, barrier, cluster, warp, copies };
 
 struct Thread {
   Fiber* fiber = nullptr;  // null: not begun, or returned
@@ -105,6 +105,10 @@ void set_running(int index);
 /// Runs another thread: the ready one that the schedule picks. Returns when the calling thread is
 /// picked again; at once if it is picked itself. `is_last`: the calling thread has returned.
 void run_another(Fiber& from, bool is_last);
+
+/// Lets others run until something wakes the calling thread.
+void wait_here(Wait wait, Site site);
+void wake(int index);
 
 /// "FILE:LINE".
 std::string at(Site site);

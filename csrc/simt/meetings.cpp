@@ -9,19 +9,6 @@
 namespace cudml::simt {
 namespace {
 
-/// Lets others run until something makes the calling thread ready.
-void wait_here(Wait wait, Site site) {
-  Thread& thread = gang.thread();
-  thread.wait = wait;
-  thread.site = site;
-  run_another(*thread.fiber, false);
-}
-
-void wake(int index) {
-  gang.threads[index].wait = Wait::nothing;
-  gang.schedule.add(index);
-}
-
 void complete(Barrier& b, int first) {
   const int threads = gang.launch.threads;
   b.result = b.vote == Vote::count ? b.count
@@ -68,12 +55,25 @@ void* cluster_order(int phase) { return gang.order(0, 2 + phase); }
     if (other.has_returned) others = name + " has returned";
     if (other.wait == Wait::warp) others = name + " waits for its warp at " + at(other.site);
     if (other.wait == Wait::cluster) others = name + " waits for its cluster at " + at(other.site);
+    if (other.wait == Wait::copies) others = name + " waits for a copy at " + at(other.site);
   }
   fail(thread.site, "the barrier is met by " + std::to_string(gang.barriers[block].arrived) +
                         " of " + std::to_string(gang.launch.threads) + " threads; " + others);
 }
 
 }  // namespace
+
+void wait_here(Wait wait, Site site) {
+  Thread& thread = gang.thread();
+  thread.wait = wait;
+  thread.site = site;
+  run_another(*thread.fiber, false);
+}
+
+void wake(int index) {
+  gang.threads[index].wait = Wait::nothing;
+  gang.schedule.add(index);
+}
 
 void fail_stuck() {
   int first = 0;
@@ -84,6 +84,8 @@ void fail_stuck() {
   if (thread.wait == Wait::cluster)
     fail(thread.site, "the cluster's barrier is met by " + std::to_string(gang.cluster.arrived) +
                           " of " + std::to_string(gang.launch.together()) + " threads");
+  if (thread.wait == Wait::copies)
+    fail(thread.site, "waits for other bytes than those that a thread has asked for");
   for (const Meeting& meeting : gang.warps[first / kWarp].meetings) {
     const uint32_t missing = meeting.mask & ~meeting.arrived;
     if (!meeting.inside || !(meeting.arrived >> (first % kWarp) & 1u) || !missing) continue;

@@ -9,6 +9,7 @@
 
 #include "cuda/shared.cuh"
 #include "cuda/vector.cuh"
+#include "simt_bulk_faults.cuh"
 #include "simt_cluster_faults.cuh"
 
 namespace cudml::cuda {
@@ -227,6 +228,12 @@ constexpr Fault kFaults[] = {
     FAULT(missing_copy_wait),
     FAULT(copies_of_others),
     FAULT(misaligned_copy),
+    FAULT(bulk_early_read),
+    FAULT(bulk_early_wait),
+    FAULT(bulk_left, kBlocks),
+    FAULT(bulk_unseen),
+    FAULT(bulk_expected, kBlocks),
+    FAULT(bulk_size),
 };
 
 cudaLaunchAttribute cluster_of(unsigned blocks) {

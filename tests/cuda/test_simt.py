@@ -17,7 +17,7 @@ import simt_build
 from tests import sanitized
 
 SOURCE = Path(__file__).parent / "simt_faults.cu"
-CLUSTERS = Path(__file__).parent / "simt_cluster_faults.cuh"
+MORE = [Path(__file__).parent / f"simt_{of}_faults.cuh" for of in ("cluster", "bulk")]
 SEEDS = ("0", "1", "2", "3")
 # What the executor itself says, and the line of the faulty kernel that it names.
 REFUSED = {
@@ -32,7 +32,13 @@ REFUSED = {
     "cluster_waits_first": ("without having arrived", "__cluster_barrier_wait("),
     "cluster_rank": ("block 4 of a cluster of 4", "__cluster_map_shared_rank("),
     "misaligned_copy": ("an address that is no multiple of 16", "__pipeline_memcpy_async("),
+    "bulk_left": ("is still on its way when the block returns", "ptx::cp_async_bulk("),
+    "bulk_unseen": ("that no fence has shown to the copy engine", "mbarrier_arrive_expect_tx("),
+    "bulk_expected": ("waits for other bytes than those", "mbarrier_try_wait_parity("),
+    "bulk_size": ("copies 504 bytes in bulk: not a multiple of 16", "ptx::cp_async_bulk("),
 }
+# Where the line is not in the kernel itself.
+CALLED = dict.fromkeys(("bulk_left", "bulk_unseen", "bulk_size"), "ask_for")
 # Faults that a wrong result shows under some order of the threads.
 WRONG = (
     "missing_barrier",
@@ -42,6 +48,7 @@ WRONG = (
     "missing_cluster_barrier",
     "missing_copy_wait",
     "copies_of_others",
+    "bulk_early_read",
 )
 # Faults that no order shows, because the result is right all the same.
 HIDDEN = ("missing_fence", "two_writers", "plain_sum", "shared_bounds", "misaligned")
@@ -61,6 +68,7 @@ RACES = {
     "missing_syncwarp": ["tile[threadIdx.x] = x[i];", "y[i] = tile[threadIdx.x ^ 31]"],
     "missing_cluster_barrier": ["tile[threadIdx.x] = x[blockIdx.x"],
     "copies_of_others": ["y[i] = tile[kThreads - 1", "__pipeline_wait_prior(0);"],
+    "bulk_early_read": ["write(tile, y);", "mbarrier_try_wait_parity("],
 }
 
 
@@ -74,7 +82,7 @@ def program(variant: str) -> Path:
     csrc = simt_build.ROOT / "csrc"
     needs = [
         SOURCE,
-        CLUSTERS,
+        *MORE,
         *executor.glob("*.o"),
         *csrc.glob("simt/**/*.*h"),
         *csrc.glob("cuda/*.cuh"),
@@ -113,11 +121,12 @@ def launch(variant: str, *words: str, seed: str = "0") -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def lines_with(code: str, kernel: str) -> set[int]:
-    """The numbers of the lines of the kernel that hold this code."""
-    files = [file.read_text().splitlines() for file in (SOURCE, CLUSTERS)]
+def lines_with(code: str, fault: str) -> set[int]:
+    """The numbers of the lines of the faulty kernel, or what it calls, that hold this code."""
+    kernel = CALLED.get(fault, f"{fault}_kernel")
+    files = [file.read_text().splitlines() for file in (SOURCE, *MORE)]
     text, begin = next(
-        (text, i) for text in files for i, line in enumerate(text) if f" {kernel}_kernel(" in line
+        (text, i) for text in files for i, line in enumerate(text) if f" {kernel}(" in line
     )
     end = next(i for i in range(begin, len(text)) if text[i] == "}")
     found = {i + 1 for i in range(begin, end) if code in text[i]}
@@ -126,7 +135,7 @@ def lines_with(code: str, kernel: str) -> set[int]:
 
 
 def named_lines(output: str) -> set[int]:
-    return {int(n) for n in re.findall(r"simt_(?:cluster_)?faults\.cuh?:(\d+)", output)}
+    return {int(n) for n in re.findall(r"simt_(?:\w+_)?faults\.cuh?:(\d+)", output)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -150,6 +159,12 @@ def test_the_executor_refuses(fault):
 @pytest.mark.parametrize("fault", WRONG)
 def test_an_order_of_threads_shows(fault):
     assert 1 in [launch("plain", fault, "faulty", seed=seed)[0] for seed in SEEDS]
+
+
+def test_who_waits_for_a_barrier_before_it_has_begun_is_refused_in_some_order():
+    told = [launch("plain", "bulk_early_wait", "faulty", seed=seed) for seed in SEEDS]
+    refused = [output for status, output in told if status == 2]
+    assert refused and all("waits for a barrier that has not begun" in output for output in refused)
 
 
 @pytest.mark.parametrize("fault", HIDDEN)
