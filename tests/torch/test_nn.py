@@ -326,3 +326,21 @@ def test_activations_are_refused_when_a_module_is_made(
     for make in modules:
         with refused(error, "Norm", "FusedActivation", text):
             make(activation)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_instance_normalization_counts_channels_as_torchs(dimensions: int, is_batch: bool) -> None:
+    """An error where weights would not fit, a warning where there are none."""
+    name = f"InstanceNorm{dimensions}d"
+    x = values(*([2] if is_batch else []), 3, *range(4, 4 + dimensions))
+    texts = []
+    for module in (getattr(ours, name), getattr(nn, name)):
+        with pytest.raises(ValueError, match="num_features") as error:
+            module(5, affine=True).double()(x)
+        with pytest.warns(UserWarning, match="num_features") as told:
+            result = module(5)(x)
+        texts.append((str(error.value), str(told[0].message).split(". ")[0]))
+        assert_close(result, getattr(nn, name)(3)(x))
+    assert texts[0][0] == texts[1][0]
+    assert texts[0][1].startswith(texts[1][1])

@@ -7,6 +7,7 @@ and initialization are torch's own, and `isinstance` holds.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -93,12 +94,33 @@ class GroupNorm(_Activated, torch.nn.GroupNorm):
 
 
 class _InstanceNorm(_Activated, instancenorm._InstanceNorm):
-    """The forward pass of torch's instance normalization of one sample or a batch."""
+    """The forward pass of torch's instance normalization of one sample or a batch.
+
+    It is written again because older releases compile torch's own only where it is inherited.
+    """
+
+    _sample_rank: int  # of one sample, {C,spatial}
 
     def forward(self, input: Tensor) -> Tensor:
         if is_traced(self, input):  # asks its input's shape, and may move statistics
             return call_of(self, input)
-        return super().forward(input)
+        self._check_input_dim(input)
+        self._check_channels(input)
+        if input.dim() == self._sample_rank:
+            return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
+        return self._apply_instance_norm(input)
+
+    def _check_channels(self, input: Tensor) -> None:
+        dimension = input.dim() - self._sample_rank
+        if input.size(dimension) == self.num_features:
+            return
+        if self.affine:
+            raise ValueError(
+                f"expected input's size at dim={dimension} to match num_features"
+                f" ({self.num_features}), but got: {input.size(dimension)}."
+            )
+        text = f"input's size at dim={dimension} does not match num_features, which is not used "
+        warnings.warn(text + "because affine=False", stacklevel=3)
 
     def _apply_instance_norm(self, input: Tensor) -> Tensor:
         return self._activated(
@@ -117,13 +139,19 @@ class _InstanceNorm(_Activated, instancenorm._InstanceNorm):
 class InstanceNorm1d(_InstanceNorm, torch.nn.InstanceNorm1d):
     """torch.nn.InstanceNorm1d, with `activation`."""
 
+    _sample_rank = 2
+
 
 class InstanceNorm2d(_InstanceNorm, torch.nn.InstanceNorm2d):
     """torch.nn.InstanceNorm2d, with `activation`."""
 
+    _sample_rank = 3
+
 
 class InstanceNorm3d(_InstanceNorm, torch.nn.InstanceNorm3d):
     """torch.nn.InstanceNorm3d, with `activation`."""
+
+    _sample_rank = 4
 
 
 class _BatchNorm(_Activated, batchnorm._BatchNorm):
