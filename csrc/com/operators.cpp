@@ -18,13 +18,20 @@ bool are_apart(const Range& a, const Range& b) {
   return p + a.size <= q || q + b.size <= p;
 }
 
+/// What the copies of all owned tensors may come to: far more than there is.
+constexpr uint64_t kMostKept = uint64_t{1} << 62;
+
 }  // namespace
 
 CompiledOperator::CompiledOperator(Device& device, std::unique_ptr<library::Compiled> compiled)
     : Child(device), compiled_(std::move(compiled)) {
   for (const directml::Tensor& tensor : compiled_->lowered().tensors) {
     (tensor.is_output ? outputs_ : inputs_).push_back({&tensor, persistent_bytes_});
-    if (tensor.is_owned) persistent_bytes_ += align_up(tensor.total_bytes);
+    if (!tensor.is_owned) continue;
+    check(tensor.total_bytes <= kMostKept - persistent_bytes_, compiled_->op(), ": ", tensor.field,
+          ".TotalTensorSizeInBytes is ", tensor.total_bytes,
+          "; all that is OWNED_BY_DML must not exceed 2^62 bytes");
+    persistent_bytes_ += align_up(tensor.total_bytes);
   }
 }
 
