@@ -18,6 +18,11 @@ bool are_apart(const Range& a, const Range& b) {
   return p + a.size <= q || q + b.size <= p;
 }
 
+void check_apart(const char* op, const char* field, const Range& range, const Range& kept) {
+  check(are_apart(range, kept), op, ": ", field,
+        " overlaps the persistent resource; it must not share memory with it");
+}
+
 /// What the copies of all owned tensors may come to: far more than there is.
 constexpr uint64_t kMostKept = uint64_t{1} << 62;
 
@@ -98,8 +103,14 @@ void CompiledOperator::dispatch(const Bound& bound, void* stream) {
       inputs.push_back(inputs_[i].tensor->is_owned ? persistent + inputs_[i].persistent_offset
                                                    : address_of(inputs_[i], bound.inputs[i]));
   std::vector<void*> outputs;
-  for (size_t o = 0; o < outputs_.size(); ++o)
-    if (outputs_[o].tensor->present) outputs.push_back(address_of(outputs_[o], bound.outputs[o]));
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    if (!outputs_[o].tensor->present) continue;
+    std::byte* const output = address_of(outputs_[o], bound.outputs[o]);
+    // Where an output may be its input, too: it would be gone for the next dispatch.
+    check_apart(op, outputs_[o].tensor->field, {output, outputs_[o].tensor->total_bytes},
+                kept_in(bound.persistent));
+    outputs.push_back(output);
+  }
   library::Arguments arguments{inputs, outputs};
   arguments.stream = stream;
   if (const auto bytes = uint64_t(compiled_->workspace_bytes())) {
@@ -131,9 +142,17 @@ void CompiledOperator::check_initialization(const Binding& inputs,
     if (!is_owned) continue;
     required(op, inputs_[i].tensor->field, {DML_BINDING_TYPE_BUFFER, {range}},
              inputs_[i].tensor->total_bytes);
-    check(are_apart(range, persistent.range()), op, ": ", inputs_[i].tensor->field,
-          " overlaps the persistent resource; it must not share memory with it");
   }
+}
+
+Range CompiledOperator::kept_in(const Binding& persistent) const {
+  return persistent_bytes_ ? Range{persistent.range().data, persistent_bytes_} : Range{};
+}
+
+void CompiledOperator::check_owned_apart(const Binding& inputs, const Range& kept) const {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (const directml::Tensor& tensor = *inputs_[i].tensor; tensor.is_owned)
+      check_apart(compiled_->op(), tensor.field, {inputs.ranges[i].data, tensor.total_bytes}, kept);
 }
 
 void CompiledOperator::initialize(const Binding& inputs, const Binding& persistent, void* stream) {
@@ -184,6 +203,20 @@ void Initializer::check_outputs(const std::vector<Binding>& outputs) const {
   check_output_count(outputs.size());
 }
 
+/// No operator's copies are written over another one's, or over what is still to be copied.
+void Initializer::check_kept_apart(const std::vector<Binding>& inputs,
+                                   const std::vector<Binding>& outputs) const {
+  for (size_t o = 0; o < operators_.size(); ++o) {
+    const Range kept = operators_[o]->kept_in(outputs[o]);
+    for (size_t i = 0; i < operators_.size(); ++i)
+      operators_[i]->check_owned_apart(inputs[i], kept);
+    for (size_t other = 0; other < o; ++other)
+      check(are_apart(kept, operators_[other]->kept_in(outputs[other])),
+            "IDMLOperatorInitializer: the persistent resources of operators[", other,
+            "] and operators[", o, "] overlap; each operator must have its own");
+  }
+}
+
 void Initializer::dispatch(const Bound& bound, void* stream) {
   check(device().is_cpu() ? stream == nullptr : true, "IDMLOperatorInitializer: stream is ", stream,
         "; on the CPU it must be null");
@@ -195,6 +228,7 @@ void Initializer::dispatch(const Bound& bound, void* stream) {
   check_outputs(outputs);
   for (size_t i = 0; i < operators_.size(); ++i)
     operators_[i]->check_initialization(inputs[i], outputs[i]);
+  check_kept_apart(inputs, outputs);
   for (size_t i = 0; i < operators_.size(); ++i)
     operators_[i]->initialize(inputs[i], outputs[i], stream);
 }

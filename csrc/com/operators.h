@@ -40,6 +40,10 @@ class CompiledOperator final : public Child<IDMLCompiledOperator, IDMLDispatchab
 
   /// What the initializer copies: `inputs` is an array with a buffer for each owned input.
   void check_initialization(const Binding& inputs, const Binding& persistent) const;
+  /// The bytes that it writes, none where no input is owned.
+  Range kept_in(const Binding& persistent) const;
+  /// Refuses an input that it copies and that shares memory with what is kept, of any operator.
+  void check_owned_apart(const Binding& inputs, const Range& kept) const;
   void initialize(const Binding& inputs, const Binding& persistent, void* stream);
 
  private:
@@ -77,6 +81,9 @@ class Initializer final : public Child<IDMLOperatorInitializer, IDMLDispatchable
   void dispatch(const Bound& bound, void* stream) override;
 
  private:
+  void check_kept_apart(const std::vector<Binding>& inputs,
+                        const std::vector<Binding>& outputs) const;
+
   std::vector<Ref<CompiledOperator>> operators_;
 };
 

@@ -1,4 +1,4 @@
-"""What an initializer keeps of inputs that are OWNED_BY_DML."""
+"""What an initializer keeps of inputs that are OWNED_BY_DML: how much, where, and beside what."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.directml.programs import HERE, WATCHED, build
 
 OK, INVALID = "00000000", "80070057"
 NORM = "MEAN_VARIANCE_NORMALIZATION: "
+GONE = "the device has been removed: "
 SAID = [
     ("as much as there may be", OK, ""),
     (
@@ -20,6 +21,22 @@ SAID = [
         "two of them that wrap around",
         INVALID,
         NORM + "ScaleTensor.TotalTensorSizeInBytes is 64; all that is OWNED_BY_DML must not",
+    ),
+    (
+        "two that are kept in one place",
+        INVALID,
+        GONE + "IDMLOperatorInitializer: the persistent resources of operators[0] and operators[1]",
+    ),
+    (
+        "one that is kept where the other's scale is",
+        INVALID,
+        GONE + NORM + "ScaleTensor overlaps the persistent resource",
+    ),
+    ("two that are kept apart", OK, ""),
+    (
+        "output in what is kept",
+        INVALID,
+        GONE + NORM + "OutputTensor overlaps the persistent resource",
     ),
 ]
 
