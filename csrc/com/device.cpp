@@ -52,10 +52,11 @@ DML_FEATURE_LEVEL highest_of(const DML_FEATURE_QUERY_FEATURE_LEVELS& query) {
   return highest;
 }
 
-void check_pageables(const Device& device, UINT count, IDMLPageable* const* objects) {
-  check(objects || count == 0, "Evict: ppObjects is null; it must point to ", count, " objects");
+void check_pageables(const Device& device, const char* method, UINT count,
+                     IDMLPageable* const* objects) {
+  check(objects || count == 0, method, ": ppObjects is null; it must point to ", count, " objects");
   for (UINT i = 0; i < count; ++i)
-    own<Dispatchable>(device, objects[i], "Evict: ppObjects[", i, "]");
+    own<Dispatchable>(device, objects[i], method, ": ppObjects[", i, "]");
 }
 
 }  // namespace
@@ -137,13 +138,16 @@ HRESULT Device::CreateBindingTable(const DML_BINDING_TABLE_DESC* desc, REFIID ri
 
 HRESULT Device::Evict(UINT count, IDMLPageable* const* objects) {
   return attempt([&] {
-    check_pageables(*this, count, objects);
+    check_pageables(*this, "Evict", count, objects);
     return S_OK;
   });
 }
 
 HRESULT Device::MakeResident(UINT count, IDMLPageable* const* objects) {
-  return Evict(count, objects);
+  return attempt([&] {
+    check_pageables(*this, "MakeResident", count, objects);
+    return S_OK;
+  });
 }
 
 HRESULT Device::GetDeviceRemovedReason() {

@@ -137,6 +137,7 @@ void Compilation() {
   Say("evict", device->Evict(1, pageables));
   Say("make resident", device->MakeResident(1, pageables));
   Say("evict null", device->Evict(2, pageables));
+  Say("null resident", device->MakeResident(2, pageables));
   Say("still there", device->GetDeviceRemovedReason());
 }
 

@@ -63,6 +63,7 @@ CREATION = [
     ("evict", OK, ""),
     ("make resident", OK, ""),
     ("evict null", INVALID, "Evict: ppObjects[1] is null; it must be an object of this device"),
+    ("null resident", INVALID, "MakeResident: ppObjects[1] is null; it must be an object of this"),
     ("still there", OK, ""),
 ]
 
