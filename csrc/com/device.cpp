@@ -151,6 +151,7 @@ HRESULT Device::MakeResident(UINT count, IDMLPageable* const* objects) {
 }
 
 HRESULT Device::GetDeviceRemovedReason() {
+  const library::CallState state;
   if (is_removed()) refuse_removed();
   return removed_.load(std::memory_order_acquire);
 }
@@ -198,6 +199,7 @@ std::string place_of(const CUDML_DEVICE_DESC* desc) {
 
 HRESULT create_device(const CUDML_DEVICE_DESC* desc, DML_CREATE_DEVICE_FLAGS flags,
                       DML_FEATURE_LEVEL level, REFIID riid, void** ppv) noexcept {
+  const library::CallState state;
   if (ppv) *ppv = nullptr;
   const bool is_debug = (flags & DML_CREATE_DEVICE_FLAG_DEBUG) != 0;
   const auto make = [&] {

@@ -8,6 +8,7 @@
 #include "com/errors.h"
 #include "com/object.h"
 #include "core/check.h"
+#include "library/errors.h"
 
 namespace cudml::com {
 
@@ -35,6 +36,7 @@ class Device final : public Object<IDMLDevice> {
   /// Runs a method that returns an HRESULT.
   template <class Method>
   HRESULT attempt(const Method& method) noexcept {
+    const library::CallState state;
     if (is_removed()) return refuse_removed();
     try {
       return method();
@@ -46,6 +48,7 @@ class Device final : public Object<IDMLDevice> {
   /// Runs a method that returns nothing: its failure removes the device.
   template <class Method>
   void attempt_or_remove(const Method& method) noexcept {
+    const library::CallState state;
     if (is_removed()) return;
     try {
       method();

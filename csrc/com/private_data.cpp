@@ -23,7 +23,7 @@ HRESULT PrivateData::get(REFGUID guid, UINT* size, void* data) const noexcept {
   *size = object ? UINT(sizeof object) : UINT(found->bytes.size());
   if (!data) return S_OK;
   if (room < *size) return DXGI_ERROR_MORE_DATA;
-  std::memcpy(data, from, *size);
+  if (*size) std::memcpy(data, from, *size);
   if (object) object->AddRef();
   return S_OK;
 }

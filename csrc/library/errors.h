@@ -24,11 +24,17 @@ class NoCancellation {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-/// What `body` comes to, under the floating-point state that results are defined for.
+/// What every call from outside runs under: the floating-point state that results are defined for,
+/// and no cancellation.
+struct CallState {
+  const NoCancellation whole;
+  const FloatState numbers;
+};
+
+/// What `body` comes to.
 template <class Body>
 cudml_status guarded(const Body& body) noexcept {
-  const NoCancellation whole;
-  const FloatState state;
+  const CallState state;
   try {
     body();
     return CUDML_SUCCESS;

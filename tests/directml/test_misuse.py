@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -181,3 +182,60 @@ def test_the_debug_flag_shows_messages(tmp_path: Path) -> None:
     loud = subprocess.run([program, "1"], capture_output=True, text=True, timeout=60, check=True)
     text = "cudml: CreateOperator: desc is null; it must point to a DML_OPERATOR_DESC (0x80070057)"
     assert (quiet.stderr, loud.stderr) == ("", text + "\n")
+
+
+CANCELLED = """
+#include "fixture.h"
+#include <pthread.h>
+#include <unistd.h>
+#include <cstring>
+static const char* what;
+static bool Is(const char* name) { return std::strcmp(what, name) == 0; }
+static void* CallForEver(void*) {
+  Fixture f;
+  Ptr<IDMLDevice> device;
+  Ptr<IDMLOperator> op;
+  Check(DMLCreateDevice(&kCpu, DML_CREATE_DEVICE_FLAG_DEBUG, IID_PPV_ARGS(&device)), "device");
+  Ptr<IDMLBindingTable> table;
+  Check(device->CreateBindingTable(nullptr, IID_PPV_ARGS(&table)), "table");
+  if (Is("reason")) table->BindInputs(0, nullptr);
+  f.BindPool();
+  for (;; pthread_testcancel()) {
+    if (Is("device"))
+      DMLCreateDevice(nullptr, DML_CREATE_DEVICE_FLAG_DEBUG, IID_PPV_ARGS(&device));
+    if (Is("operator")) device->CreateOperator(nullptr, IID_PPV_ARGS(&op));
+    if (Is("reason")) device->GetDeviceRemovedReason();
+    if (Is("dispatch")) f.Record(f.pool.get());
+  }
+}
+int main(int, char** argv) {
+  what = argv[1];
+  for (int i = 0; i < 20; ++i) {
+    pthread_t thread;
+    void* result = nullptr;
+    if (pthread_create(&thread, nullptr, CallForEver, nullptr)) return 1;
+    usleep(5000);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    if (result != PTHREAD_CANCELED) return 2;
+  }
+  std::puts("cancelled");
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cancelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("cancelled") / "cancelled.cpp"
+    source.write_text(CANCELLED)
+    return build(source, source.parent)
+
+
+@pytest.mark.parametrize("method", ["device", "operator", "reason", "dispatch"])
+def test_a_thread_that_is_cancelled(cancelled: Path, method: str) -> None:
+    """Not in the middle of a method, which writes here, and as soon as it is over."""
+    environment = {**os.environ, "CUDML_LOG": "debug"}
+    done = subprocess.run(
+        [cancelled, method], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert (done.returncode, done.stdout) == (0, "cancelled\n"), done.stderr[-300:]
