@@ -39,7 +39,7 @@ class Call:
         words = [*self.arrays]
         words += [self.shown.get(i, _literal(a)) for i, a in enumerate(self.args)]
         words += [
-            f"{key}={key if _holds_arrays(value) else _literal(value)}"
+            f"{key}={key if holds_arrays(value) else _literal(value)}"
             for key, value in self.kwargs.items()
         ]
         lines = [f"{self.name}("]
@@ -107,7 +107,8 @@ def _shape(array: Array) -> str:
     return "x".join(map(str, array.shape))
 
 
-def _holds_arrays(value: Any) -> bool:
+def holds_arrays(value: Any) -> bool:
+    """Whether an argument is an array or a tuple of arrays."""
     some = value[0] if isinstance(value, tuple) and value else value
     return isinstance(some, np.ndarray)
 

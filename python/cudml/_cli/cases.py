@@ -231,7 +231,7 @@ def _two_phases(rng: Rng, family: str, dtype: str, is_long: bool) -> Call:
             )
             for _ in range(2)
         )
-        return Call(family, {}, (a, b))
+        return Call(family, {}, (), {"a": a, "b": b})
     kwargs["mean"] = rng.standard_normal(group) if use_mean else None
     kwargs["variance"] = rng.random(group) + 0.5 if use_variance else None
     return Call(family, forward.arrays, (), kwargs)

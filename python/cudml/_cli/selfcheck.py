@@ -14,7 +14,7 @@ import numpy.typing as npt
 import cudml
 from cudml import bounds
 
-from .call import Call
+from .call import Call, holds_arrays
 from .cases import case, families, left_out
 from .failure import Failure
 from .numbers import is_number
@@ -139,17 +139,15 @@ def _check(place: Backend, outcome: Outcome, call: Call, dtype: str, number: int
 
 
 def _described(call: Call) -> str:
-    """The call with the shapes, types and strides of its arrays."""
-    arrays = [*call.arrays.items(), *call.kwargs.items()]
-    found = [
-        f"{name} = {a.dtype.name}{list(a.shape)} strides {list(a.strides)}"
-        for name, a in arrays
-        if isinstance(a, np.ndarray)
-    ]
-    plain = {k: v for k, v in call.kwargs.items() if not isinstance(v, np.ndarray)}
-    given = {k: a for k, a in call.kwargs.items() if isinstance(a, np.ndarray)}
-    shown = Call(call.name, {**call.arrays, **given}, call.args, plain)
-    return f"{shown.text()}; {'; '.join(found)}"
+    """The call, and the types, shapes and strides of its arrays."""
+    given = [*call.arrays.items(), *call.kwargs.items()]
+    found = [f"{name} = {_kinds(value)}" for name, value in given if holds_arrays(value)]
+    return f"{call.text()}; {'; '.join(found)}"
+
+
+def _kinds(value: Any) -> str:
+    arrays = value if isinstance(value, tuple) else (value,)
+    return ", ".join(f"{a.dtype.name}{list(a.shape)} strides {list(a.strides)}" for a in arrays)
 
 
 def _lines(outcome: Outcome, seed: int) -> list[str]:
@@ -180,6 +178,6 @@ def _summary(outcomes: list[Outcome]) -> str:
     cases = sum(outcome.cases for outcome in outcomes)
     wrong = sum(len(outcome.mismatches) for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
-    agreed = f"all {cases} cases agree" if cases != 1 else "the one case agrees"
-    verdict = f"{wrong} of {cases} cases differ" if wrong else agreed
-    return f"{verdict} with the reference, {seconds:.1f} s"
+    agreed = f"all {cases} cases agree with" if cases != 1 else "the one case agrees with"
+    verdict = f"{wrong} of {cases} cases differ from" if wrong else agreed
+    return f"{verdict} the reference, {seconds:.1f} s"
