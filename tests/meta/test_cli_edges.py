@@ -43,6 +43,12 @@ def shell(line: str, **more: Any) -> subprocess.CompletedProcess[str]:
         ([*EXPLAIN, "--shape", "1,1,5,5"], "--shape is given twice"),
         ([*EXPLAIN, "--dtype=float16", "--dtype", "float32"], "--dtype is given twice"),
         ([*EXPLAIN, "x=1,1,5,5"], "'x=1,1,5,5'; --shape gives the sizes of x"),
+        ([*EXPLAIN, "x"], "'x' is not NAME=VALUE with NAME one of window_size"),
+        ([*EXPLAIN, "window_size"], "'window_size' is not NAME=VALUE"),
+        ([*EXPLAIN, "strides"], "'strides' is not NAME=VALUE"),
+        ([*EXPLAIN, "stream=0"], "'stream=0' is not NAME=VALUE"),
+        ([*EXPLAIN, "q=1"], "return_indices, index_dtype, output_sizes, axes\n"),
+        (["selfcheck", "--case", ""], "'' is none of max_pooling"),
         (["explain", "average_pooling_grad", "--shape", "1,1,2,2", "grad=1"], "sizes of grad"),
         (["selfcheck", "--seed", "1", "--seed", "1"], "--seed is given twice"),
         (["selfcheck", "--quick", "--quick"], "--quick is given twice"),
@@ -99,6 +105,16 @@ def test_a_closed_standard_output(words: str) -> None:
 def test_a_reader_that_leaves(words: str) -> None:
     done = shell(f"cudml {words} | true")
     assert done.returncode != 0 and done.stderr == ""
+
+
+def test_help_where_nothing_but_ascii_can_be_shown() -> None:
+    done = command("explain", "--help", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "") and "N,N,\\u2026" in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_standard_error() -> None:
+    assert shell("cudml explain pool --shape 1 2> /dev/full").returncode == 2
 
 
 def test_a_closed_standard_error() -> None:
