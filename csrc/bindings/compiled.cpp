@@ -94,8 +94,8 @@ void* CompiledOperator::Slot::address_in(PyObject* object, Place place) const {
   return (array->flags & wanted) == wanted ? array->data : nullptr;
 }
 
-CompiledOperator::CompiledOperator(std::unique_ptr<library::Compiled> compiled)
-    : compiled_(std::move(compiled)), place_(compiled_->place()) {
+CompiledOperator::CompiledOperator(std::unique_ptr<library::Compiled> compiled, py::object source)
+    : compiled_(std::move(compiled)), place_(compiled_->place()), source_(std::move(source)) {
   for (const auto& slot : compiled_->inputs()) inputs_.emplace_back(*slot.tensor);
   for (const auto& slot : compiled_->outputs()) outputs_.emplace_back(*slot.tensor);
 }
@@ -114,6 +114,10 @@ py::object CompiledOperator::explain() const {
   Call call(op(), none, place_);
   call.pooled_axes = compiled_->pooled_axes();
   return to_python(call, compiled_->explain());
+}
+
+py::tuple CompiledOperator::reduced() const {
+  return py::make_tuple(source_.attr("compile"), py::make_tuple(name_of(place_)));
 }
 
 std::vector<Array> CompiledOperator::read_inputs(Call& call,

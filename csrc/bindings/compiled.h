@@ -24,12 +24,15 @@ struct CallArguments {
 /// May be called from any number of threads.
 class CompiledOperator {
  public:
-  explicit CompiledOperator(std::unique_ptr<library::Compiled> compiled);
+  /// `source` is the Python object whose method `compile` was called.
+  CompiledOperator(std::unique_ptr<library::Compiled> compiled, py::object source);
 
   const char* op() const { return compiled_->op(); }
   int64_t workspace_bytes() const { return compiled_->workspace_bytes(); }
   std::string repr() const;
   py::object explain() const;
+  /// What copies and pickles are made by: compiled again, for the same device.
+  py::tuple reduced() const;
   py::object call(const CallArguments& arguments);
 
  private:
@@ -57,6 +60,7 @@ class CompiledOperator {
 
   std::unique_ptr<library::Compiled> compiled_;
   Place place_;
+  py::object source_;
   std::vector<Slot> inputs_, outputs_;
 };
 

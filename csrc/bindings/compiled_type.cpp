@@ -28,7 +28,7 @@ Parameters
     Data type, sizes and strides are those of the tensor descriptor (null strides mean packed;
     strides of dimensions of size 1 do not count).
 out : array or tuple of arrays, optional
-    Where the outputs go, a pair where the operator has two. Nothing is allocated then.
+    Where the outputs go, a tuple where the operator has several. Nothing is allocated then.
 workspace : writable contiguous buffer, optional
     At least `workspace_bytes` bytes, on the operator's device. Without it, calls of one compiled
     operator share its own workspace: on a GPU its streams wait for each other, on the CPU a call
@@ -80,6 +80,8 @@ Explanation
 
 constexpr const char* kClassDoc =
     R"(An operator planned for a device; made by `Operator.compile`, called with arrays.
+
+A copy, and what a pickle is loaded as, is compiled again for the same device.
 
 Examples
 --------
@@ -133,6 +135,10 @@ PyObject* explain(PyObject* self, PyObject*) {
   return result_of([&] { return of(self).explain(); });
 }
 
+PyObject* reduce(PyObject* self, PyObject*) {
+  return result_of([&] { return of(self).reduced(); });
+}
+
 PyObject* repr(PyObject* self) {
   return result_of([&] { return py::str(of(self).repr()); });
 }
@@ -146,6 +152,7 @@ PyMethodDef methods[] = {
     {"__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_method)),
      METH_FASTCALL | METH_KEYWORDS | METH_COEXIST, kCallDoc},
     {"explain", &explain, METH_NOARGS, kExplainDoc},
+    {"__reduce__", &reduce, METH_NOARGS, nullptr},
     {}};
 
 PyGetSetDef properties[] = {{"workspace_bytes", &workspace_bytes, nullptr,

@@ -1,6 +1,7 @@
 // DirectML's path in Python: a descriptor is lowered, and compiled for a device.
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bindings/boxed.h"
 #include "bindings/compiled.h"
@@ -25,22 +26,27 @@ std::shared_ptr<const Lowered> lower(const py::object& desc, const py::object& l
                                 DML_FEATURE_LEVEL(py::cast<int>(py::int_(level))));
 }
 
-py::object compile(const std::shared_ptr<const Lowered>& lowered, const py::object& device) {
+py::object compile(const std::shared_ptr<const Lowered>& lowered, const py::object& device,
+                   py::object source) {
   check_type(py::isinstance<py::str>(device), lowered->op, ": device is ", text_of(device),
              "; it must be a string: \"cpu\", \"cuda\" or \"cuda:<number>\"");
   const auto name = utf8(device);
   check(shown(name) == name, lowered->op, ": device is ", text_of(device),
         "; it must be \"cpu\", \"cuda\" or \"cuda:<number>\"");
-  return to_python(std::make_shared<CompiledOperator>(library::compile(lowered, name)));
+  return to_python(
+      std::make_shared<CompiledOperator>(library::compile(lowered, name), std::move(source)));
 }
 
 PyObject* lowered_describe(PyObject* self, PyObject*) {
   return result_of([&] { return py::str(directml::describe(*value_of<const Lowered>(self))); });
 }
 
-PyObject* lowered_compile(PyObject* self, PyObject* device) {
+PyObject* lowered_compile(PyObject* self, PyObject* arguments) {
+  PyObject *device, *source;
+  if (!PyArg_UnpackTuple(arguments, "compile", 2, 2, &device, &source)) return nullptr;
   return result_of([&] {
-    return compile(value_of<const Lowered>(self), py::reinterpret_borrow<py::object>(device));
+    return compile(value_of<const Lowered>(self), py::reinterpret_borrow<py::object>(device),
+                   py::reinterpret_borrow<py::object>(source));
   });
 }
 
@@ -49,7 +55,7 @@ PyObject* lowered_name(PyObject* self, void*) {
 }
 
 PyMethodDef lowered_methods[] = {{"describe", &lowered_describe, METH_NOARGS, nullptr},
-                                 {"compile", &lowered_compile, METH_O, nullptr},
+                                 {"compile", &lowered_compile, METH_VARARGS, nullptr},
                                  {}};
 
 PyGetSetDef lowered_properties[] = {{"name", &lowered_name, nullptr, nullptr, nullptr}, {}};

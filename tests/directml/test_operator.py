@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
 import cudml
+from array_support import child_says
 from cudml import directml
 from cudml.directml import FeatureLevel
 from directml_support import desc_of
@@ -23,3 +25,32 @@ def test_the_level_goes_along_and_is_the_newest_where_none_is_named() -> None:
     pasted = eval(repr(older), vars(directml) | {"Operator": cudml.Operator})
     for built in (older, pasted, pickle.loads(pickle.dumps(older)), copy.deepcopy(older)):
         assert built.feature_level is FeatureLevel.FL_5_0 and built.desc == older.desc
+
+
+COPIES = {"copy": copy.copy, "deep": copy.deepcopy, **{
+    f"pickle {n}": lambda op, n=n: pickle.loads(pickle.dumps(op, n))
+    for n in range(pickle.HIGHEST_PROTOCOL + 1)
+}}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_of_compiled_operators_are_compiled_again(way: str) -> None:
+    """From the same description, for the same device; bound methods go along."""
+    built = cudml.Operator(desc_of("MaxPooling1"), "4_0")
+    pool = built.compile()
+    again = COPIES[way](pool)
+    assert again is not pool and repr(again) == repr(pool) and again.explain() == pool.explain()
+    sizes = built.desc.InputTensor.Sizes
+    x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+    for y, wanted in zip(again(x), pool(x), strict=True):
+        assert y.tobytes() == wanted.tobytes()
+    _, (device,) = pool.__reduce__()
+    source = pool.__reduce__()[0].__self__
+    assert device == "cpu" and source is built and source.feature_level is FeatureLevel.FL_4_0
+    assert COPIES[way](pool.explain)() == pool.explain()
+
+
+def test_compiled_operators_go_to_other_processes() -> None:
+    pad = cudml.Operator(desc_of("Padding", PaddingMode="EDGE")).compile()
+    text = f"import pickle; print(pickle.loads({pickle.dumps(pad)!r}))"
+    assert child_says(text) == repr(pad)

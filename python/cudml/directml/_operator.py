@@ -105,7 +105,7 @@ end_padding {0,0}, dilations {1,1}, output_sizes {1,1}, p 2
         >>> pad(np.array([1, 2, 3], np.float32)).tolist()
         [3.0, 1.0, 2.0, 3.0, 1.0, 2.0]
         """
-        return self._lowered.compile(device)
+        return self._lowered.compile(device, self)
 
     def describe(self) -> str:
         """Say in words what the descriptor was lowered to.
