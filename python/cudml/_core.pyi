@@ -249,7 +249,7 @@ class CompiledOperator:
     @overload
     def __call__(
         self, *inputs: _ArrayT, out: None = None, workspace: Any = None, stream: Any = None
-    ) -> _ArrayT | tuple[_ArrayT, _ArrayT]: ...
+    ) -> _ArrayT | tuple[_ArrayT, ...]: ...
     @overload
     def __call__(
         self, *inputs: Any, out: _OutT, workspace: Any = None, stream: Any = None

@@ -61,6 +61,10 @@ pad = cudml.Operator(desc, "6_4").compile("cpu")
 reveal_type(pad)  # is CompiledOperator
 reveal_type(pad(x, out=x))  # is ndarray
 reveal_type(pad(x))  # is ndarray
+parts = pad(x, x)
+if isinstance(parts, tuple):  # of as many as there are outputs
+    count, mean, m2 = parts
+    reveal_type(m2)  # is ndarray
 reveal_type(pad.workspace_bytes)  # is int
 cudml.CompiledOperator()  # wrong
 """
