@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -35,6 +36,9 @@ void Devices() {
   Say("device type 7", create({CUDML_DEVICE_TYPE(7), 0}, 0));
   Say("second CPU", create({CUDML_DEVICE_TYPE_CPU, 1}, 0));
   Say("device 4000", create({CUDML_DEVICE_TYPE_CUDA, 4000}, 0));
+  UINT devices = 0;
+  std::sscanf(std::strstr(cudml_last_error(), "there are "), "there are %u", &devices);
+  Say("the device after the last", create({CUDML_DEVICE_TYPE_CUDA, devices}, 0));
   Say("device flags", create(kCpu, 6));
   Say("device of an operator's interface", DMLCreateDevice(&kCpu, {}, IID_PPV_ARGS(&op)));
   Say("device without ppv", DMLCreateDevice(&kCpu, {}, __uuidof(IDMLDevice), nullptr));
@@ -75,6 +79,10 @@ void Features() {
   Say("query of another size", Ask(f.device.get(), DML_FEATURE_FEATURE_LEVELS, 1, &level));
   Say("null query",
       f.device->CheckFeatureSupport(DML_FEATURE_FEATURE_LEVELS, 16, nullptr, 4, &level));
+  query = {1, nullptr};
+  Say("null levels", Ask(f.device.get(), DML_FEATURE_FEATURE_LEVELS, query, &level));
+  query = {0, levels};
+  Say("none of the levels", Ask(f.device.get(), DML_FEATURE_FEATURE_LEVELS, query, &level));
   query = {4, levels};
   Say("null answer", f.device->CheckFeatureSupport(DML_FEATURE_FEATURE_LEVELS, sizeof query, &query,
                                                    sizeof level, nullptr));
@@ -138,7 +146,31 @@ void Compilation() {
   Say("make resident", device->MakeResident(1, pageables));
   Say("evict null", device->Evict(2, pageables));
   Say("null resident", device->MakeResident(2, pageables));
+  std::swap(pageables[0], pageables[1]);
+  Say("evict null first", device->Evict(2, pageables));
+  Say("evict nothing", device->Evict(1, nullptr));
   Say("still there", device->GetDeviceRemovedReason());
+}
+
+/// Refused, every method leaves null where it would have put an object.
+void OutPointers() {
+  Fixture f;
+  const DML_OPERATOR_DESC none = {};
+  const DML_BINDING_TABLE_DESC table = {};
+  void* out = &f;
+  const auto say = [&](const char* label, HRESULT result) {
+    std::printf("%s %p|%08x|\n", label, out, unsigned(result));
+    out = &f;
+  };
+  const GUID& op = __uuidof(IDMLOperator);
+  say("device", DMLCreateDevice(nullptr, DML_CREATE_DEVICE_FLAG_NONE, op, &out));
+  say("operator", f.device->CreateOperator(&none, op, &out));
+  say("compiled", f.device->CompileOperator(nullptr, DML_EXECUTION_FLAG_NONE, op, &out));
+  say("initializer", f.device->CreateOperatorInitializer(1, nullptr, op, &out));
+  say("recorder of a removed device",
+      (f.Record(nullptr), f.device->CreateCommandRecorder(op, &out)));
+  Fixture other;
+  say("table", other.device->CreateBindingTable(&table, op, &out));
 }
 
 DML_BINDING_DESC Changed(const Memory& memory, UINT64 offset, UINT64 size,
@@ -168,6 +200,11 @@ void Inputs() {
   const DML_BUFFER_ARRAY_BINDING endless = {0xffffffff, &memory.buffer_binding()};
   InputsOf("input as an array", {DML_BINDING_TYPE_BUFFER_ARRAY, &array});
   InputsOf("array without bindings", {DML_BINDING_TYPE_BUFFER_ARRAY, &empty});
+  const CUDML_BUFFER nothing = {nullptr, 256};
+  const DML_BUFFER_BINDING holed[] = {{}, {&nothing, 0, 16}};
+  const DML_BUFFER_ARRAY_BINDING holedArray = {2, holed}, emptyArray = {0, nullptr};
+  InputsOf("array with a hole", {DML_BINDING_TYPE_BUFFER_ARRAY, &holedArray});
+  InputsOf("array of nothing", {DML_BINDING_TYPE_BUFFER_ARRAY, &emptyArray});
   InputsOf("endless array", {DML_BINDING_TYPE_BUFFER_ARRAY, &endless});
   Removed("endless bindings", [&](Fixture& f) {
     const DML_BINDING_DESC in = memory.binding();
@@ -249,6 +286,20 @@ void Dispatches() {
     f.table->BindOutputs(2, out);
     f.Record(f.pool.get());
   });
+  const auto normalize = [](Fixture& f, UINT64 at, Memory& memory) {
+    f.Reset(f.norm.get());
+    const DML_BUFFER_BINDING to = {memory.buffer_binding().Buffer, at, kBytes};
+    const DML_BINDING_DESC in[] = {memory.binding(), {}, {}}, out = {DML_BINDING_TYPE_BUFFER, &to};
+    const DML_BINDING_DESC kept = f.persistent.binding();
+    f.table->BindInputs(3, in);
+    f.table->BindOutputs(1, &out);
+    f.table->BindPersistentResource(&kept);
+    f.Record(f.norm.get());
+  };
+  Memory memory(2 * kBytes, 0);
+  std::memset(memory.data(), 0, memory.size());
+  Removed("output where the input is", [&](Fixture& f) { normalize(f, 0, memory); });
+  Removed("output in a part of the input", [&](Fixture& f) { normalize(f, 16, memory); });
   Removed("no persistent resource", [](Fixture& f) {
     f.Reset(f.norm.get());
     const DML_BINDING_DESC in[] = {f.input.binding(), {}, {}}, out = f.scale.binding();
@@ -327,6 +378,7 @@ int main() {
   Features();
   Operators();
   Compilation();
+  OutPointers();
   Inputs();
   OutputsAndResources();
   Dispatches();

@@ -98,6 +98,7 @@ void Interfaces() {
 void Counts() {
   Objects o;
   EXPECT(CountOf(o.op.get()) == 1);
+  EXPECT(o.op->AddRef() == 2 && o.op->Release() == 1);
   EXPECT(CountOf(o.device.get()) == 6);    // five children and its owner
   EXPECT(CountOf(o.compiled.get()) == 3);  // the initializer, the table, its owner
   const DML_BINDING_TABLE_DESC desc = {o.initializer.get(), 0};
@@ -162,6 +163,19 @@ void Initialize(Objects& o, CUDML_STREAM stream = nullptr) {
   const DML_BINDING_TABLE_DESC desc = {o.initializer.get(), 0};
   Check(o.table->Reset(&desc), "Reset");
   o.recorder->RecordDispatch(stream, o.initializer.get(), o.table.get());
+}
+
+/// Of no operators: nothing has to be bound, and what has no place may be bound.
+void Nothing() {
+  Objects o;
+  Check(o.initializer->Reset(0, nullptr), "Reset");
+  const DML_BINDING_TABLE_DESC desc = {o.initializer.get(), 0};
+  Check(o.table->Reset(&desc), "Reset");
+  o.table->BindInputs(0, nullptr);
+  o.table->BindOutputs(0, nullptr);
+  o.recorder->RecordDispatch(nullptr, o.initializer.get(), o.table.get());
+  EXPECT(o.device->GetDeviceRemovedReason() == S_OK);
+  Check(o.device->Evict(0, nullptr), "Evict");
 }
 
 /// A table forgets its bindings when it is reset, and a removed device does nothing more.
@@ -246,6 +260,7 @@ int main() {
   Interfaces();
   Counts();
   PrivateData();
+  Nothing();
   Resets();
   Streams();
   Threads();

@@ -95,9 +95,9 @@ void Initializers() {
   std::fill_n(static_cast<char*>(memory.data()), memory.size(), char(7));
   const DML_BUFFER_BINDING first = Part(scales, 0, kBytes), second = Part(scales, kBytes, kBytes);
   const auto initialize = [&](const char* label, const DML_BUFFER_BINDING& second_scale,
-                              UINT64 second_kept) {
+                              UINT64 first_kept, UINT64 second_kept) {
     // What is bound goes on to the end of the buffer; what is written does not.
-    const DML_BUFFER_BINDING kept[] = {Part(memory, 0, memory.size()),
+    const DML_BUFFER_BINDING kept[] = {Part(memory, first_kept, memory.size() - first_kept),
                                        Part(memory, second_kept, memory.size() - second_kept)};
     Fixture f;
     Say(label, f.InitializeTwo({first, second_scale}, {{DML_BINDING_TYPE_BUFFER, &kept[0]},
@@ -106,10 +106,13 @@ void Initializers() {
     if (std::count(bytes, bytes + memory.size(), char(7)) != int(memory.size()))
       std::puts("something was written");
   };
-  initialize("two that are kept in one place", second, 0);
-  initialize("one that is kept where the other's scale is", Part(memory, kBytes, kBytes), kKept);
+  initialize("two that are kept in one place", second, 0, 0);
+  initialize("one that is kept where the other's scale is", Part(memory, kBytes, kBytes), 0, kKept);
   std::fill_n(static_cast<char*>(scales.data()), scales.size(), char(7));
-  initialize("two that are kept apart", second, kKept);
+  initialize("two that are kept side by side", second, 0, kKept);
+  initialize("two that are kept the other way round", second, kKept, 0);
+  initialize("one that is kept before the other's scale", Part(memory, kKept, kBytes), 0,
+             2 * kKept);
 }
 
 /// Without the check the second dispatch would normalize what the first has written.
@@ -141,10 +144,29 @@ void OutputInWhatIsKept() {
   if (std::count(bytes, bytes + kBytes, char(7)) != int(kBytes)) std::puts("what is kept changed");
 }
 
+void InputInWhatIsKept() {
+  Fixture f;
+  Ptr<IDMLCompiledOperator> compiled;
+  Check(f.Compile(kBytes, 0, compiled), "CompileOperator");
+  IDMLCompiledOperator* const operators[] = {compiled.get()};
+  Ptr<IDMLOperatorInitializer> initializer;
+  Check(f.device->CreateOperatorInitializer(1, operators, IID_PPV_ARGS(&initializer)), "init");
+  const Memory kept(kKept, 0);
+  const DML_BUFFER_BINDING owned[] = {Part(kept, kKept - kBytes, kBytes), {}, {}};
+  const DML_BUFFER_ARRAY_BINDING array = {3, owned};
+  const DML_BINDING_DESC from = {DML_BINDING_TYPE_BUFFER_ARRAY, &array}, to = kept.binding();
+  f.Reset(initializer.get());
+  f.table->BindInputs(1, &from);
+  f.table->BindOutputs(1, &to);
+  f.recorder->RecordDispatch(nullptr, initializer.get(), f.table.get());
+  Say("input in what is kept", f.device->GetDeviceRemovedReason());
+}
+
 }  // namespace
 
 int main() {
   Sizes();
   Initializers();
   OutputInWhatIsKept();
+  InputInWhatIsKept();
 }

@@ -19,6 +19,7 @@ DEVICES = [
     ("device type 7", INVALID, "DMLCreateDevice: Type is 7; it must be 0 (CPU) or 1 (CUDA)"),
     ("second CPU", INVALID, "DMLCreateDevice: Ordinal is 1; of the CPU it must be 0"),
     ("device 4000", UNSUPPORTED, "DMLCreateDevice: Ordinal is 4000; there are "),
+    ("the device after the last", UNSUPPORTED, "DMLCreateDevice: Ordinal is "),
     ("device flags", INVALID, "DMLCreateDevice: flags is 6; it must be 0 (NONE) or 1 (DEBUG)"),
     ("device of an operator's interface", NO_INTERFACE, "riid names no interface"),
     ("device without ppv", FALSE, ""),
@@ -35,6 +36,12 @@ FEATURES = [
     ("feature 2", INVALID, "CheckFeatureSupport: feature is 2; it must be 0 (TENSOR_DATA_TYPE_"),
     ("query of another size", INVALID, "CheckFeatureSupport: featureQueryData has 4 bytes; it"),
     ("null query", INVALID, "CheckFeatureSupport: featureQueryData is null; it must point to 16"),
+    (
+        "null levels",
+        INVALID,
+        "CheckFeatureSupport: no RequestedFeatureLevels are given; there must",
+    ),
+    ("none of the levels", INVALID, "CheckFeatureSupport: no RequestedFeatureLevels are given; th"),
     ("null answer", INVALID, "CheckFeatureSupport: featureSupportData is null; it must point to 4"),
 ]
 CREATION = [
@@ -65,7 +72,15 @@ CREATION = [
     ("make resident", OK, ""),
     ("evict null", INVALID, "Evict: ppObjects[1] is null; it must be an object of this device"),
     ("null resident", INVALID, "MakeResident: ppObjects[1] is null; it must be an object of this"),
+    ("evict null first", INVALID, "Evict: ppObjects[0] is null; it must be an object of this dev"),
+    ("evict nothing", INVALID, "Evict: ppObjects is null; it must point to 1 objects"),
     ("still there", OK, ""),
+    ("device (nil)", INVALID, ""),
+    ("operator (nil)", INVALID, ""),
+    ("compiled (nil)", INVALID, ""),
+    ("initializer (nil)", INVALID, ""),
+    ("recorder of a removed device (nil)", REMOVED, ""),
+    ("table (nil)", INVALID, ""),
 ]
 
 # From here on a failure removes the device, and its message says so first.
@@ -79,6 +94,8 @@ BINDINGS = [
     ("input unbound", POOL + "InputTensor is not bound; it must be a BUFFER of at least 128 bytes"),
     ("input as an array", POOL + "InputTensor is bound to a BUFFER_ARRAY; it must be a BUFFER"),
     ("array without bindings", INPUTS + "bindings[0].Bindings is null; it must point to 3"),
+    ("array with a hole", INPUTS + "bindings[0].Bindings[1].Buffer->Data is null; it must point"),
+    ("array of nothing", POOL + "InputTensor is bound to a BUFFER_ARRAY; it must be a BUFFER"),
     ("endless array", INPUTS + "bindings[0].BindingCount is 4294967295; it must be at most 9"),
     ("endless bindings", POOL + "bindingCount is 4294967295; it must be 1, the number of inputs"),
     ("too few bytes", POOL + "InputTensor is bound to 124 bytes; there must be at least 128"),
@@ -108,6 +125,8 @@ DISPATCHES = [
     ("temporary resource too small", "MAX_POOLING_GRAD: the temporary resource is bound to 4 byte"),
     ("stream on the CPU", POOL + "stream is 0x"),
     ("output in the input", POOL + "OutputTensor shares memory with InputTensor"),
+    ("output where the input is", ""),
+    ("output in a part of the input", NORM + "OutputTensor shares memory with InputTensor"),
     ("no persistent resource", NORM + "the persistent resource is not bound; it must be a BUFFER"),
     ("table without dispatchable", INPUTS + "the table has no Dispatchable; Reset"),
 ]  # fmt: skip

@@ -32,11 +32,18 @@ SAID = [
         INVALID,
         GONE + NORM + "ScaleTensor overlaps the persistent resource",
     ),
-    ("two that are kept apart", OK, ""),
+    ("two that are kept side by side", OK, ""),
+    ("two that are kept the other way round", OK, ""),
+    ("one that is kept before the other's scale", OK, ""),
     (
         "output in what is kept",
         INVALID,
         GONE + NORM + "OutputTensor overlaps the persistent resource",
+    ),
+    (
+        "input in what is kept",
+        INVALID,
+        GONE + NORM + "InputTensor overlaps the persistent resource",
     ),
 ]
 
