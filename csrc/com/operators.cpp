@@ -218,7 +218,7 @@ void Initializer::check_kept_apart(const std::vector<Binding>& inputs,
 }
 
 void Initializer::dispatch(const Bound& bound, void* stream) {
-  check(device().is_cpu() ? stream == nullptr : true, "IDMLOperatorInitializer: stream is ", stream,
+  check(!device().is_cpu() || !stream, "IDMLOperatorInitializer: stream is ", stream,
         "; on the CPU it must be null");
   // Nothing bound at all is right where no operator owns an input.
   std::vector<Binding> inputs = bound.inputs, outputs = bound.outputs;

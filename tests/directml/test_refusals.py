@@ -103,6 +103,7 @@ def test_size_in_bytes() -> None:
 def test_alignment_and_flags() -> None:
     x = tensor([1, 2, 4, 5], GuaranteedBaseOffsetAlignment=32, Flags="OWNED_BY_DML")
     operator("MaxPooling", InputTensor=x)
+    operator("MaxPooling", InputTensor=tensor([1, 2, 4, 5], GuaranteedBaseOffsetAlignment=4))
     for alignment in (1, 2, 3, 12, 2**31 + 1):
         with refused(ValueError, f"GuaranteedBaseOffsetAlignment is {alignment}; it must be 0 or"):
             operator(

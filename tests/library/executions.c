@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const UINT kSizes[] = {1, 2, 4, 6}, kStrides[] = {64, 32, 8, 1}, kPooled[] = {1, 2, 2, 3};
+static const UINT kSizes[] = {2, 2, 4, 6}, kStrides[] = {64, 32, 8, 1}, kPooled[] = {2, 2, 2, 3};
 static const UINT kTwo[] = {2, 2}, kNone[] = {0, 0}, kOnes[] = {1, 1}, kAxes[] = {2, 3};
 static const DML_BUFFER_TENSOR_DESC kInput = {
     DML_TENSOR_DATA_TYPE_FLOAT32, DML_TENSOR_FLAG_NONE, 4, kSizes, kStrides, 512, 0};
 static const DML_BUFFER_TENSOR_DESC kOutput = {
-    DML_TENSOR_DATA_TYPE_FLOAT32, DML_TENSOR_FLAG_NONE, 4, kPooled, NULL, 48, 0};
+    DML_TENSOR_DATA_TYPE_FLOAT32, DML_TENSOR_FLAG_NONE, 4, kPooled, NULL, 96, 0};
 static const DML_BUFFER_TENSOR_DESC kIndices = {
-    DML_TENSOR_DATA_TYPE_UINT32, DML_TENSOR_FLAG_NONE, 4, kPooled, NULL, 48, 0};
+    DML_TENSOR_DATA_TYPE_UINT32, DML_TENSOR_FLAG_NONE, 4, kPooled, NULL, 96, 0};
 static const DML_TENSOR_DESC kX = {DML_TENSOR_TYPE_BUFFER, &kInput};
 static const DML_TENSOR_DESC kY = {DML_TENSOR_TYPE_BUFFER, &kOutput};
 static const DML_TENSOR_DESC kI = {DML_TENSOR_TYPE_BUFFER, &kIndices};
@@ -94,16 +94,17 @@ static void newer(void) {
   } while (0)
 
 static void pools(void) {
-  static float x[128], y[12], i[12];
+  static float x[128], y[24], i[24];
   static UINT64 large[4096 / 8];
   cudml_compiled* pool = pooling();
   const void* inputs[] = {x};
-  void *outputs[] = {y, i}, *none[] = {y, NULL}, *first[] = {NULL, i}, *same[] = {y, y + 11};
+  void *outputs[] = {y, i}, *none[] = {y, NULL}, *first[] = {NULL, i}, *same[] = {y, y + 23};
   const cudml_execution good = {sizeof good, inputs, outputs, 1, 2, NULL, 0, NULL, 0, NULL};
   BROKEN("no memory for the first output", pool, bad.outputs = first);
   BROKEN("no memory for the second output", pool, bad.outputs = none);
   BROKEN("outputs that overlap", pool, bad.outputs = same);
   BROKEN("persistent bytes", pool, bad.persistent_bytes = 4);
+  BROKEN("a workspace that nothing needs", pool, bad.workspace = x);
   BROKEN("no inputs at all", pool, (bad.inputs = NULL, bad.input_count = 0));
   BROKEN("no outputs at all", pool, (bad.outputs = NULL, bad.output_count = 0));
   memcpy(large, &good, sizeof good);
@@ -115,7 +116,7 @@ static void pools(void) {
 }
 
 static void workspaces(void) {
-  static float x[128], dy[12], dx[128 + 1024];
+  static float x[128], dy[24], dx[128 + 1024];
   static UINT64 scratch[4096];
   cudml_compiled* grad = gradient();
   cudml_properties p = {0};
@@ -131,8 +132,8 @@ static void workspaces(void) {
   BROKEN("at an odd address", grad, bad.workspace = (char*)scratch + 4);
   BROKEN("in the first input", grad, bad.workspace = x);
   BROKEN("in the second input", grad, bad.workspace = dy);
-  BROKEN("in the output", grad, bad.workspace = dx + 60);
-  BROKEN("behind the output", grad, bad.workspace = dx + 62);
+  BROKEN("in the output", grad, bad.workspace = dx + 124);
+  BROKEN("behind the output", grad, bad.workspace = dx + 126);
   BROKEN("its own", grad, bad.workspace = NULL);
   const char* text = "";
   show("explained", cudml_compiled_explain(grad, &text));
