@@ -75,7 +75,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.argument += [word for word in words if not word.startswith("-")]
         words = [word for word in words if word.startswith("-")]
     if words:
-        hint = "; a file of such a name is ./-…" if options.command == "demo" else ""
+        is_name = options.command == "demo" and words[0].startswith("-")
+        hint = "; a file of such a name is ./-…" if is_name else ""
+        parser.prog = " ".join(filter(None, (parser.prog, options.command)))
         parser.error(f"unrecognized arguments: {' '.join(words)}{hint}")
     if options.command is None:
         parser.print_help()

@@ -53,8 +53,10 @@ def shell(line: str, **more: Any) -> subprocess.CompletedProcess[str]:
         (["selfcheck", "--seed", "1", "--seed", "1"], "--seed is given twice"),
         (["selfcheck", "--quick", "--quick"], "--quick is given twice"),
         (["demo", "--output", "a.png", "--output", "b.png"], "--output is given twice"),
-        (["demo", "-photo.png"], "-photo.png"),
-        (["info", "more\nlines"], "more"),
+        (["demo", "-photo.png"], "cudml demo: unrecognized arguments: -photo.png; a file of such"),
+        (["demo", "a.png", "b.png"], "cudml demo: unrecognized arguments: b.png\n"),
+        (["info", "more\nlines"], "cudml info: unrecognized arguments: more"),
+        (["--more"], "cudml: unrecognized arguments: --more\n"),
         (["selfcheck", "--seed", "x\n"], "--seed"),
         (["explain", "pool\n", "--shape", "1"], "no operator"),
         (["explain"], "required: OPERATOR, --shape"),
@@ -183,6 +185,24 @@ def test_folders_that_cannot_be_entered(
         assert (status, said.out) == (2, "")
         assert len(said.err.splitlines()) == 1 and "Traceback" not in said.err
     assert os.listdir(tmp_path) == ["good.png"]
+
+
+@needs_matplotlib
+@pytest.mark.parametrize("name", ["there.png", "new.png", "link.png"])
+def test_a_folder_that_may_not_be_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before the work: the figure is made in the folder, also where a file may be written."""
+    good, closed = picture(tmp_path / "good.png", "RGB"), tmp_path / "closed"
+    closed.mkdir()
+    (closed / "there.png").touch()
+    (tmp_path / "link.png").symlink_to(closed / "there.png")
+    right = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != closed and right(path, mode))
+    target = tmp_path / name if name == "link.png" else closed / name
+    assert main(["demo", good, "--output", str(target)]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"cudml demo: {target}: may not be written\n")
 
 
 @needs_matplotlib

@@ -71,7 +71,10 @@ def _writable(output: str) -> Path:
             raise Failure(f"{output}: is a directory; name a file for the figure")
         if not path.parent.is_dir():
             raise Failure(f"{output}: there is no folder {path.parent}")
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
+        needed = [path] if path.exists() else []
+        if not _is_device(path):
+            needed.append(_place(path).parent)
+        if not all(os.access(part, os.W_OK) for part in needed):
             raise Failure(f"{output}: may not be written")
     except OSError as error:  # a folder that may not be entered, a name that is too long
         raise _unwritable(output, error) from None
@@ -82,15 +85,24 @@ def _unwritable(output: str, error: OSError) -> Failure:
     return Failure(f"{output}: cannot be written ({error.strerror or error})")
 
 
+def _is_device(path: Path) -> bool:
+    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
+
+
+def _place(path: Path) -> Path:
+    """Where a link leads; the figure is made in that folder."""
+    return Path(os.path.realpath(path))
+
+
 def _write(target: Path, data: bytes) -> None:
     """Write the whole file or none: beside its place, and then there in one step.
 
     A device is written where it is, and a link is followed.
     """
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+    if _is_device(target):
         target.write_bytes(data)
         return
-    place = Path(os.path.realpath(target))
+    place = _place(target)
     beside = place.with_name(f".cudml-{os.getpid()}.png")
     try:
         beside.write_bytes(data)
