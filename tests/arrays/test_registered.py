@@ -109,4 +109,4 @@ def test_types_derived_from_a_library_s_are_its(monkeypatch: pytest.MonkeyPatch)
 def test_few_types_are_kept_alive() -> None:
     for _ in range(200):
         _libraries.find(type("Once", (), {})())
-    assert len(_libraries._of_types) <= 64
+        assert len(_libraries._of_types) <= 64

@@ -154,6 +154,12 @@ def test_how_often_a_call_is_measured(
     assert len(took) == runs and of.seconds == np.median(took) < max(took)
 
 
+def test_arrays_by_keywords_are_moved_too() -> None:
+    x, scale = np.ones(6, np.float32), np.ones(1, np.float32)
+    call = Call("mean_variance_normalization", {"x": x}, (), {"axes": 0, "scale": scale})
+    assert measure(call, 0).moved == 4 * (6 + 1 + 6)
+
+
 # --- what selfcheck says ---
 
 
