@@ -270,6 +270,7 @@ def test_the_bar_counts_and_makes_room_for_lines(monkeypatch: pytest.MonkeyPatch
     few(monkeypatch)
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
+    assert selfcheck.run(True, True, 0, None) == 0 and screen.getvalue()  # lines are elsewhere
     monkeypatch.setattr("sys.stdout", screen)
     assert selfcheck.run(True, False, 0, None) == 0
     drawn = screen.getvalue()
