@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch._functorch.utils import enable_single_level_autograd_function as one_level
 from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
 from cudml.torch._dispatch import any_requires_grad, has_level, registered
 from cudml.torch._schemas import TENSORS, library
@@ -64,19 +65,17 @@ def _function(name: str, backward: Callable[..., Any], save: Callable[..., None]
     methods = {"forward": forward, "backward": shifted, "jvp": jvp}
     body = {method: staticmethod(f) for method, f in methods.items()}
     torchs = f"GeneratedBackwardFor_cudml_{name}_default"  # what register_autograd calls it
-    return type(torchs, (torch.autograd.Function,), body)
+    return type(torchs, (_SingleLevelFunction,), body)  # of one level, as dispatching is
 
 
 def _kernel(name: str, function: Any) -> Callable[..., Any]:
-    apply = super(torch.autograd.Function, function).apply  # of one level, as dispatching is
-
     def kernel(keys: Any, *arguments: Any) -> Any:
         tensors = arguments[: TENSORS[name]]
         is_kept = torch.is_grad_enabled() and any_requires_grad(tensors)
         if not is_kept and not _has_tangent(tensors):
             return _below(name, keys, arguments)
         with one_level():
-            return apply(keys, *arguments)
+            return function.apply(keys, *arguments)
 
     return kernel
 
