@@ -76,6 +76,7 @@ void place_space(UnpoolPlan& plan, const TensorDesc& x, const TensorDesc& indice
   int sources = 0, targets = 0;
   for (int d = 2; d < x.rank(); ++d) {
     if (d > 2) plan.step *= x.sizes[d];
+    plan.extent[3 - x.rank() + d] = {x.sizes[d], y.sizes[d]};
     append(plan.source, sources, {x.sizes[d], stride_of(x, d), stride_of(indices, d)},
            [](const UnpoolSource& outer, const UnpoolSource& inner) {
              return runs_on(outer.x, inner.x, inner.size) &&

@@ -26,6 +26,11 @@ struct UnpoolTarget {
   int64_t size = 1, y = 0;
 };
 
+/// The sizes of a spatial dimension.
+struct UnpoolExtent {
+  int64_t x = 1, y = 1;
+};
+
 /// What a kernel reads. Dimensions keep their order, that of source positions and of flat indices,
 /// and are collapsed where memory allows; they are right-aligned. A plan without elements of y does
 /// nothing.
@@ -37,6 +42,7 @@ struct UnpoolPlan {
   UnpoolBatch batch[2];
   UnpoolSource source[3];
   UnpoolTarget target[3];
+  UnpoolExtent extent[3];  // of the spatial dimensions as they are
 
   HD int64_t planes() const { return batch[0].size * batch[1].size; }
   HD int64_t plane_sources() const { return source[0].size * source[1].size * source[2].size; }

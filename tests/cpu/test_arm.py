@@ -28,7 +28,8 @@ PATHS = {
     *("pool_grad/max_scatter", "pool_grad/average_gather"),
     *("pad/turned", "winners/copied", "pool_grad/max_copied"),
     *("pool_grad/lp_planes", "pool_grad/lp_side_by_side", "pool_grad/lp_rows"),
-    *("pool_grad/lp_gather", "unpool/side_by_side", "unpool/planes", "unpool/plain"),
+    *("pool_grad/lp_gather", "unpool/lane_cells", "unpool/side_by_side"),
+    *("unpool/plane_cells", "unpool/planes", "unpool/plain"),
     *("statistics/tiles", "statistics/columns", "statistics/rows", "statistics/plain"),
     *("normalize/rows", "normalize/columns", "normalize/plain"),
 }

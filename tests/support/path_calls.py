@@ -73,7 +73,12 @@ REVERSED = (3, 2, 1, 0)
 
 
 def within_planes(shape: tuple[int, ...], sizes: tuple[int, ...]) -> np.ndarray:
-    """Indices as pooling gives them, some of them twice: each in the plane of its element."""
+    """Indices as pooling gives them, some of them twice: each in the plane of its element.
+
+    Where sizes are multiples, as windows side by side leave them: the last element of each box."""
+    if all(n > 1 and size % n == 0 for n, size in zip(shape[2:], sizes[2:], strict=True)):
+        ends = [np.arange(1, n + 1) * (size // n) - 1 for n, size in zip(shape, sizes, strict=True)]
+        return np.ravel_multi_index(np.ix_(*ends), sizes).astype("uint32")
     plane, size = np.prod(shape[2:], dtype=int), np.prod(sizes[2:], dtype=int)
     places = 3 * np.arange(plane)[::-1] % (size - 1)
     firsts = size * np.arange(shape[0] * shape[1])

@@ -24,8 +24,8 @@ from path_calls import (
     same,
     statistics,
     turned,
-    unpool,
 )
+from unpool_path_cases import UNPOOL
 from winner_path_cases import APART, PLANES, SIDE_BY_SIDE, STRIPS, WINNERS
 
 TAPS = "rows have several windows of at most 4 taps, or of 8, or averages of 3 x 3 that are 2 or"
@@ -378,13 +378,5 @@ CASES = [
     Case("normalize/columns", given((9, 16), (9, 1), (1, 16)), {
         ALONG: given((9, 15), (9, 1), (1, 15))}),
     Case("normalize/plain", given((9, 15), (9, 1), (1, 15))),
-    Case("unpool/side_by_side", unpool((2, 2, 2, 3), (2, 2, 4, 5), order=LAST), {
-        "planes lie side by side, their elements equally far apart":
-            unpool((2, 1, 2, 3), (2, 1, 4, 5), order=LAST),
-    }),
-    Case("unpool/planes", unpool((1, 2, 2, 3), (1, 2, 4, 5)), {
-        "planes of the result are packed": unpool((1, 2, 2, 3), (1, 2, 4, 5), order=REVERSED),
-        "there are several planes": unpool((1, 1, 2, 3), (1, 1, 4, 5)),
-    }),
-    Case("unpool/plain", unpool((2, 3, 2, 3), (2, 3, 4, 5), order=REVERSED)),
+    *UNPOOL,
 ]  # fmt: skip

@@ -225,8 +225,14 @@ constexpr int64_t kStepRowBytes = 2048, kStepLaneBytes = 16384;
 
 /// Unpooling (unpool/).
 namespace unpool {
-constexpr int64_t kMostLanes = 256;         // planes side by side: lines that are written by turns
-constexpr int64_t kClearedBytes = 16384;    // of zeros that are put down before one is written over
+constexpr int64_t kMostLanes = 256;       // planes side by side: lines that are written by turns
+constexpr int64_t kClearedBytes = 16384;  // of zeros that are put down before one is written over
+/// Bytes that are asked for before they are cleared, and lines of these that are at a time.
+constexpr int64_t kFetchedBytes = 1 << 17, kFetchedLines = 16;
+/// Of a row of targets before it goes past the caches, and the fewest that are worth it.
+constexpr int64_t kCellRowBytes = 4096, kFewestStreamed = 512;
+constexpr int64_t kTaskBytes = 1 << 17;     // of targets
+constexpr int64_t kFewestPairs = 128;       // sources of a packed row that are worth vectors
 constexpr int64_t kUnwatched = 1 << 14;     // elements between two looks at the clock
 constexpr int64_t kWatchedBytes = 1 << 20;  // the same of zeros
 }  // namespace unpool

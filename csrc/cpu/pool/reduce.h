@@ -7,6 +7,7 @@
 #include "cpu/isa/processor.h"
 #include "cpu/memory/tuning.h"
 #include "cpu/pool/pieces.h"
+#include "cpu/simd/interleave.h"
 #include "cpu/simd/lanes.h"
 #include "math/reducer.h"
 
@@ -349,15 +350,11 @@ typename Op::V join_span(const Op& op, const typename Op::Element* p, int64_t n)
 template <class Join, class V>
 inline Vector<V> join_turned_lanes(Vector<V>* at) {
   constexpr size_t kCount = size_t(kLanes<V>);
-  const auto both = []<size_t... i>(const Vector<V>& a, const Vector<V>& b,
-                                    std::index_sequence<i...>) {
-    const auto low = __builtin_shufflevector(a, b, int(i / 2 + i % 2 * kCount)...);
-    const auto high = __builtin_shufflevector(a, b, int((i / 2 + i % 2 * kCount) + kCount / 2)...);
-    return Join::join(low, high);
-  };
+  constexpr auto kAll = kLanesOf<Vector<V>>;
   for (size_t n = kCount / 2; n > 0; n /= 2)
     for (size_t k = 0; k < n; ++k)
-      at[k] = both(at[k], at[k + n], std::make_index_sequence<kCount>{});
+      at[k] = Join::join(interleaved<0>(at[k], at[k + n], kAll),
+                         interleaved<1>(at[k], at[k + n], kAll));
   return at[0];
 }
 

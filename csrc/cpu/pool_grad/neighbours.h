@@ -1,15 +1,11 @@
 // Lanes and their neighbours: vectors moved by one, and two of them that take turns.
 #pragma once
 
-#include <utility>
-
+#include "cpu/simd/interleave.h"
 #include "cpu/simd/lanes.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
-
-template <class V>
-constexpr auto kLanesOf = std::make_index_sequence<sizeof(V) / sizeof(V{}[0])>{};
 
 template <class V, int... i>
 inline Vector<V> ascending(std::integer_sequence<int, i...>) {
@@ -32,13 +28,6 @@ V one_before(const V& before, const V& now) {
 template <class V>
 V one_after(const V& now, const V& next) {
   return pick<1, 1>(now, next, kLanesOf<V>);
-}
-
-/// One half of the lanes of a and b in turn, kHalf 0 or 1.
-template <int kHalf, class V, size_t... i>
-V interleaved(const V& a, const V& b, std::index_sequence<i...>) {
-  constexpr int kCount = int(sizeof...(i));
-  return __builtin_shufflevector(a, b, (kHalf * kCount / 2 + int(i) / 2 + int(i) % 2 * kCount)...);
 }
 
 /// Lanes of a and b in turn, rounded to T.

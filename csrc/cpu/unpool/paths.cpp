@@ -1,6 +1,8 @@
 // The paths of max unpooling on the CPU, first choice first.
 #include "cpu/isa/families.h"
+#include "cpu/unpool/lane_cells.h"
 #include "cpu/unpool/plain.h"
+#include "cpu/unpool/plane_cells.h"
 #include "cpu/unpool/planes.h"
 #include "cpu/unpool/side_by_side.h"
 
@@ -8,10 +10,17 @@ namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 bool has_neighbours(const UnpoolPlan& plan, const Machine&) {
-  return UnpoolSideBySide<float, uint32_t>::fits(plan);
+  return UnpoolSideBySide<uint32_t, uint32_t>::fits(plan);
+}
+bool has_cells(const UnpoolPlan& plan, const Machine&) { return UnpoolCell(plan).is_handled(); }
+bool has_lane_cells(const UnpoolPlan& plan, const Machine&) {
+  return UnpoolLaneCells<uint32_t, uint32_t>::fits(plan);
+}
+bool has_plane_cells(const UnpoolPlan& plan, const Machine&) {
+  return UnpoolPlaneCells<uint32_t, uint32_t>::fits(plan);
 }
 bool has_planes(const UnpoolPlan& plan, const Machine&) {
-  return UnpoolPlanes<float, uint32_t>::fits(plan);
+  return UnpoolPlanes<uint32_t, uint32_t>::fits(plan);
 }
 bool are_planes_several(const UnpoolPlan& plan, const Machine&) { return plan.planes() > 1; }
 
@@ -24,10 +33,24 @@ void run(const UnpoolPlan& plan, const Arrays& a) {
 }
 
 constexpr Path<UnpoolPlan> kPaths[] = {
+    {"unpool/lane_cells",
+     {{"planes lie side by side, their elements equally far apart", has_neighbours},
+      {"sources may have 2, 4 or 8 targets each, in at most four rows", has_cells},
+      {"planes fill a vector, two where it is 8 targets; sources are equally far apart",
+       has_lane_cells}},
+     run<UnpoolLaneCells>,
+     {14.2, "82 unpool+uint32 2x2/2, 16x64x256x256, float16 L"}},
     {"unpool/side_by_side",
      {{"planes lie side by side, their elements equally far apart", has_neighbours}},
      run<UnpoolSideBySide>,
      {14.2, "82 unpool+uint32 2x2/2, 16x64x256x256, float16 L"}},
+    {"unpool/plane_cells",
+     {{"planes of the result are packed", has_planes},
+      {"there are several planes", are_planes_several},
+      {"sources may have 2, 4 or 8 targets each, in at most four rows", has_cells},
+      {"rows of 128 or more sources, of two columns of targets each, are packed", has_plane_cells}},
+     run<UnpoolPlaneCells>,
+     {11.9, "82 unpool+uint32 2x2/2, 16x64x256x256, float16 C"}},
     {"unpool/planes",
      {{"planes of the result are packed", has_planes},
       {"there are several planes", are_planes_several}},

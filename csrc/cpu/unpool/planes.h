@@ -5,50 +5,14 @@
 #include <limits>
 
 #include "cpu/pool/walk.h"
-#include "cpu/simd/native.h"
 #include "cpu/unpool/plain.h"
+#include "cpu/unpool/zeros.h"
 
 namespace cudml::cpu::CUDML_ISA {
 namespace {
 
 /// Sources that are looked at together.
 constexpr int64_t kUnpooled = 16;
-
-/// Zeros of a packed plane, put down in order and no sooner than needed: what is written over them
-/// a moment later is still in the cache. memset would leave them to memory where there are many.
-template <class T>
-class PlaneZeros {
- public:
-  PlaneZeros(T* plane, int64_t size) : plane_(plane), size_(uint64_t(size)) {}
-
-  /// Before target `at` is written.
-  void reach(uint64_t at) {
-    if (at >= end_) [[unlikely]]
-      extend(std::min(size_, at + kStep));
-  }
-  void finish() { extend(size_); }
-
- private:
-  static constexpr uint64_t kStep = uint64_t(tuning::unpool::kClearedBytes) / sizeof(T),
-                            kWatched = uint64_t(tuning::unpool::kWatchedBytes) / sizeof(T);
-
-  [[gnu::noinline]] void extend(uint64_t end) {
-    for (; end - end_ > kWatched; checkpoint()) clear(end_ + kWatched);
-    clear(end);
-  }
-
-  void clear(uint64_t end) {
-    char* const at = reinterpret_cast<char*>(plane_ + end_);
-    const int64_t bytes = int64_t((end - end_) * sizeof(T)), rest = bytes % kVectorBytes;
-    for (int64_t i = 0; i + kVectorBytes <= bytes; i += kVectorBytes)
-      store_vector(at + i, Vector<char>{});
-    std::memset(at + bytes - rest, 0, size_t(rest));
-    end_ = end;
-  }
-
-  T* plane_;
-  uint64_t size_, end_ = 0;
-};
 
 /// What is left of [first, first + size) in range of an Index and below `limit`, so that
 /// differences to `first` may wrap round as such numbers.
@@ -87,15 +51,23 @@ class UnpoolByPlanes {
   /// Whether the index, which is none of its own plane's, is another's.
   bool is_astray(uint64_t flat) const { return flat < plan_.limit; }
 
+  /// Whether body(task) is true of any task; the others may be left out then.
   template <class Body>
-  void run(const TaskSpace& space, const Body& body) const {
-    std::atomic<bool> is_any_astray{false};
+  bool any(const TaskSpace& space, const Body& body) const {
+    std::atomic<bool> is_any{false};
     parallel_for(space.count(), plan_.compulsory_bytes(), [&](int64_t begin, int64_t end) {
       for_tasks(space, begin, end, [&](const Task& task, int64_t) {
-        if (body(task)) is_any_astray.store(true, std::memory_order_relaxed);
+        if (!is_any.load(std::memory_order_relaxed) && body(task))
+          is_any.store(true, std::memory_order_relaxed);
       });
     });
-    if (is_any_astray.load(std::memory_order_relaxed)) UnpoolPlain<T, Index>(plan_, arrays_).run();
+    return is_any.load(std::memory_order_relaxed);
+  }
+
+  /// Calls body(task), which says whether an index leads to another plane.
+  template <class Body>
+  void run(const TaskSpace& space, const Body& body) const {
+    if (any(space, body)) UnpoolPlain<T, Index>(plan_, arrays_).run();
   }
 
   const UnpoolPlan& plan_;
@@ -107,9 +79,8 @@ class UnpoolByPlanes {
 
 /// A plane after the other, packed in the result.
 template <class T, class Index>
-class UnpoolPlanes : UnpoolByPlanes<T, Index> {
+class UnpoolPlanes : protected UnpoolByPlanes<T, Index> {
   using Base = UnpoolByPlanes<T, Index>;
-  using Base::plan_, Base::x_, Base::indices_, Base::y_;
 
  public:
   using Base::Base;
@@ -123,13 +94,16 @@ class UnpoolPlanes : UnpoolByPlanes<T, Index> {
     Base::run(this->batch_tasks(), [&](const Task& task) { return unpool(task); });
   }
 
+ protected:
+  using Base::plan_, Base::x_, Base::indices_, Base::y_;
+
  private:
   using Number = std::make_unsigned_t<Index>;
   static constexpr int64_t kPiece = tuning::unpool::kUnwatched;
 
   bool unpool(const Task& task) const {
     T* const y = y_ + task.y;
-    PlaneZeros<T> zeros(y, plan_.plane_targets());
+    Zeros<T> zeros(y, 1, 1, plan_.plane_targets());
     const UnpoolSource* const s = plan_.source;
     const uint64_t first = uint64_t(task.flat),
                    inside = within<Index>(first, uint64_t(plan_.plane_targets()), plan_.limit);
@@ -156,8 +130,7 @@ class UnpoolPlanes : UnpoolByPlanes<T, Index> {
   /// A part of a row of sources, kUnpooled at a time while all of these lead into the plane.
   template <bool kIsPacked>
   [[gnu::noinline]] bool scatter(const T* x, const Index* from, const UnpoolSource row,
-                                 uint64_t first, uint64_t inside, T* y,
-                                 PlaneZeros<T>& zeros) const {
+                                 uint64_t first, uint64_t inside, T* y, Zeros<T>& zeros) const {
     bool is_any_astray = false;
     for (int64_t c = 0; c < row.size;) {
       const int64_t n = std::min(kUnpooled, row.size - c);
