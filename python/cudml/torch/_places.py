@@ -60,7 +60,8 @@ def _taken_of_pixels(values: Tensor, places: Tensor) -> Tensor | None:
     within = places - plane_bases(places, plane)
     if not are_within(within, plane):
         return None
-    firsts = torch.arange(n).mul(plane * c).view(n, 1) + torch.arange(c)
+    first, step = (torch.arange(count, device="cpu") for count in (c, n))  # whatever the default
+    firsts = step.mul(plane * c).view(n, 1) + first
     in_memory = within.mul_(c).add_(firsts.view(n, c, *[1] * (places.dim() - 2)))
     order = (0, *range(2, places.dim()), 1)
     pixels = in_memory.permute(order)
