@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness import refused
+
 torch = pytest.importorskip("torch")
 
 import cudml.torch as ct  # noqa: E402
@@ -104,3 +106,15 @@ def test_a_default_device_is_not_that_of_tensors(order: Any) -> None:
     with torch.device("meta"):
         found = taken(values, flat)
     assert torch.equal(found, values.reshape(-1)[flat])
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_indices_whose_memory_was_freed(shape: tuple[int, ...], dtype: Any) -> None:
+    """As those that FSDP takes from a module: refused, where reading them would end the process."""
+    indices = torch.zeros(shape, dtype=dtype)
+    indices.untyped_storage().resize_(0)
+    unpool = getattr(ours, f"max_unpool{len(shape) - 2}d")
+    for asks in (False, True):
+        with refused(BufferError, "indices", "has no memory"):
+            unpool(torch.ones(shape, requires_grad=asks), indices, 2)

@@ -23,6 +23,8 @@ def are_within(places: Tensor, count: int) -> bool:
     than what follows where they may not be; elsewhere none is taken."""
     if not places.is_cpu or not is_plain(places) or places.numel() == 0:
         return False
+    if places.data_ptr() == 0:  # freed: PyTorch's own operators would end the process
+        raise BufferError("max_unpooling: IndicesTensor (indices) has no memory")
     in_memory = places.numpy().ravel("K")
     return bool(in_memory.min() >= 0) and bool(in_memory.max() < count)
 
