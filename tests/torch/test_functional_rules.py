@@ -368,3 +368,14 @@ def test_activations_by_torchs_names_too() -> None:
     want = F.leaky_relu(F.layer_norm(x, (6,)), 0.3)
     got = ours.layer_norm(x, (6,), activation=("leaky_relu", {"alpha": 0.3}))
     assert_close(got, want)
+
+
+@pytest.mark.parametrize("flag", [np.True_, np.False_])
+def test_flags_of_numpy_are_flags(flag: Any) -> None:
+    x, want = values(1, 2, 5), bool(flag)
+    found = ours.max_pool1d(x, 2, return_indices=flag)
+    expected = F.max_pool1d(x, 2, return_indices=want)
+    pairs = zip(found, expected, strict=True) if want else [(found, expected)]
+    assert all(torch.equal(*pair) for pair in pairs)
+    got = ours.avg_pool1d(x, 2, 2, 1, ceil_mode=flag, count_include_pad=flag)
+    assert_close(got, F.avg_pool1d(x, 2, 2, 1, ceil_mode=want, count_include_pad=want))

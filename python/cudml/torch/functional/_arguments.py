@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from cudml.torch._dispatch import check_dense
@@ -88,10 +89,10 @@ def sides(function: str, value: Any, count: int) -> tuple[list[Any], list[Any]]:
 
 def flag(function: str, name: str, value: Any) -> bool:
     """True or False; nothing else counts as either."""
-    if not isinstance(value, bool):
+    if not isinstance(value, (bool, np.bool_)):
         kind = f"{value!r} ({type(value).__name__})"
         raise TypeError(f"{function}: {name} is {kind}; it must be True or False")
-    return value
+    return bool(value)
 
 
 def activation(value: Any) -> Any:
