@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from typing import TextIO, cast
 
 from .failure import Failure
 
@@ -31,16 +32,23 @@ def flush() -> None:
 
 def discard_output() -> None:
     """Drop what waits and cannot be written, so that the interpreter's last flush succeeds."""
+    _discard(sys.stdout)
+
+
+def _discard(stream: TextIO | None) -> None:
     with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), cast(TextIO, stream).fileno())
 
 
 def complain(text: str) -> None:
     """One line on standard error, if there is one."""
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-    if sys.stderr is not None:
-        with contextlib.suppress(OSError):
-            print(line, file=sys.stderr, flush=True)
+    if sys.stderr is None:
+        return
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)  # or the interpreter ends with a status of its own
 
 
 def reason(error: OSError) -> str:
