@@ -178,14 +178,29 @@ def test_what_pooling_took_comes_back(dtype: str, kind: str) -> None:
 @pytest.mark.decision("D-GRAD-32")
 @pytest.mark.parametrize("other", ["x", "indices", "out"])
 def test_planes_side_by_side_but_for_one_tensor(other: str) -> None:
-    """The others are channels last."""
+    """The others are channels last. Where the first channels name no target, no
+    index beside theirs leads to another plane, where all would be done once more."""
     shape, sizes = (2, 6, 3, 4), (2, 6, 5, 7)
     given = {"x": data(shape, "float32", 5), "indices": places(shape, 0, 35, "uint32")}
     given["indices"] += np.arange(12, dtype="uint32").reshape(2, 6, 1, 1) * 35
-    want = reference.max_unpooling(given["x"], given["indices"], sizes)
-    given["out"] = np.full(sizes, 7, "f4")
-    placed = {name: a if name == other else channels_last(a) for name, a in given.items()}
-    assert same_bits(cudml.max_unpooling(output_sizes=sizes, **placed), want)
+    for first in (given["indices"][:, :2], 2**32 - 1):
+        given["indices"][:, :2] = first
+        given["out"] = np.full(sizes, 7, "f4")
+        want = reference.max_unpooling(given["x"], given["indices"], sizes)
+        placed = {name: a if name == other else channels_last(a) for name, a in given.items()}
+        assert same_bits(cudml.max_unpooling(output_sizes=sizes, **placed), want)
+
+
+@pytest.mark.core
+@pytest.mark.small
+@pytest.mark.decision("D-GRAD-32")
+@pytest.mark.parametrize("apart", ["x", "indices"])
+def test_elements_of_a_row_that_stand_apart(apart: str) -> None:
+    """With as many between them, whose indices lead into the same planes."""
+    wide = {"x": data((2, 3, 4, 42), "float32", 5), "indices": places((2, 3, 4, 42), 0, 189, "i8")}
+    wide["indices"] += 189 * np.arange(6).reshape(2, 3, 1, 1)
+    x, indices = (a[..., ::2] if k == apart else a[..., ::2].copy() for k, a in wide.items())
+    check("max_unpooling", x, indices, (2, 3, 9, 21), layouts=("as given",))
 
 
 @pytest.mark.core
@@ -247,6 +262,21 @@ def test_threads_leave_each_other_their_parts(threads: int) -> None:
     for _ in range(3):
         got = cudml.max_unpooling(x.reshape(1, 1, -1, 1), indices.reshape(1, 1, -1, 1), sizes)
         assert same_bits(got.ravel(), want)
+
+
+@pytest.mark.core
+@pytest.mark.decision("D-GRAD-32")
+@pytest.mark.parametrize("channels", [1, 6])
+def test_gaps_between_rows_of_the_result_stay(channels: int) -> None:
+    """Of one plane, in whose rows parts of threads begin anywhere, and of planes side by side."""
+    cudml.set_num_threads(2)
+    wide = channels_last(np.full((1, channels, 701, 1003), 7, "f4"))
+    x, size = data((1, channels, 2, 3), "float32", 5), 701 * 1001
+    indices = places((1, 1, 2, 3), 0, size, "i8") + np.arange(channels)[:, None, None] * size
+    want = reference.max_unpooling(x, indices, (1, channels, 701, 1001))
+    x, indices = channels_last(x), channels_last(indices)
+    got = cudml.max_unpooling(x, indices, want.shape, out=wide[..., :1001])
+    assert same_bits(got, want) and (wide[..., 1001:] == 7).all()
 
 
 @pytest.mark.core
