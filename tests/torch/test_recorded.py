@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,6 +103,21 @@ def test_both_give_the_same_bits(name: str) -> None:
     for own, through in zip(*found, strict=True):
         assert ts.equal(own, through) and own.requires_grad == through.requires_grad
         assert own.stride() == through.stride()
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_graphs_that_are_kept_go_back_again(name: str) -> None:
+    """To each tensor by itself as well, whichever ask for a gradient."""
+    case = ts.forward()[name]
+    every = {*case.differentiable}
+    for asking in filter(None, ({"x"}, every, every - {"x"})):
+        for watched in (contextlib.nullcontext(), Watching()):
+            tensors = {k: t.requires_grad_(k in asking) for k, t in case.tensors().items()}
+            with watched:
+                y = ts.listed(case.on(*tensors.values()))[0]
+            to = [tensors[k] for k in asking]
+            found = [torch.autograd.grad(y.sum(), to, retain_graph=True) for _ in range(2)]
+            assert all(ts.equal(*pair) for pair in zip(*found, strict=True))
 
 
 @pytest.mark.parametrize("order", ["max_pooling_grad", "average_pooling_grad", "padding_grad"])
