@@ -140,6 +140,23 @@ def test_first_elements_unlike_the_rest(length: int, dtype: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.decision("D-GRAD-22")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(4, 3, 4097), (34, 20, 241)], ids=str)
+def test_last_elements_of_pieces_unlike_the_rest(shape: tuple[int, ...], dtype: str) -> None:
+    """A pivot is of no use that they give by themselves, where sums begin anew: a sum of squares
+    about it has thousands of times what the one about the mean has to be rounded."""
+    pieces, channels, length = shape
+    x = np.random.default_rng(length).standard_normal((channels, pieces * length))
+    x[:, 4096::4096] += 2000
+    x = x.reshape(channels, pieces, length).swapaxes(0, 1).astype(dtype_of(dtype), order="C")
+    _, _, m2 = cudml.normalization_statistics(x, axes=(0, 2))
+    wide = x.astype("f8")
+    want = np.square(wide - wide.mean((0, 2), keepdims=True)).sum((0, 2), keepdims=True)
+    np.testing.assert_allclose(m2, want, rtol=4 * math.sqrt(pieces * length) * 2.0**-24)
+
+
+@pytest.mark.core
 @pytest.mark.decision("D-TEN-9")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("length", [5, 17, 33, 200, 4099, 20_000])
