@@ -2,6 +2,8 @@
 // computed once for many rows.
 #include "cpu/normalize/columns.h"
 
+#include <numeric>
+
 #include "cpu/isa/processor.h"
 #include "cpu/memory/spread.h"
 #include "cpu/memory/tuning.h"
@@ -74,7 +76,7 @@ class Columns {
         has_delta_(plan.has_mean && plan.mean_dtype == Dtype::float64) {
     do_follow_ = follow_each_other(rows_, period_);
     is_joined_ = do_follow_ && period_ <= most_joined(plan);
-    if (is_joined_) join_rows();
+    if (is_joined_) join_rows(most_joined(plan));
     blocks_ = is_joined_ ? 1 : (width_ + kColumnsAtOnce - 1) / kColumnsAtOnce;
     turn_ =
         std::max<int64_t>(tuning::normalize::kColumnsTask / std::min(width_, kColumnsAtOnce), 1);
@@ -128,9 +130,13 @@ class Columns {
     return is_large && has_room ? kMostJoined : kColumnsAtOnce;
   }
 
-  /// Rows that follow each other are taken together, a few as one.
-  void join_rows() {
-    width_ *= (kColumnsAtOnce / 2 + period_ - 1) / period_;
+  /// Rows that follow each other are taken together, a few as one: so many, if they may, that the
+  /// next ones begin where the constants' lines do, too.
+  void join_rows(int64_t most) {
+    const int64_t few = (kColumnsAtOnce / 2 + period_ - 1) / period_,
+                  unit = kConstantsOfLine / std::gcd(kConstantsOfLine, period_),
+                  even = (few + unit - 1) / unit * unit;
+    width_ *= even * period_ <= std::min(most, end_) ? even : few;
     rows_.size = (end_ + width_ - 1) / width_;
     rows_.stride[Plan::kX] = rows_.stride[Plan::kY] = width_;
   }
@@ -160,13 +166,19 @@ class Columns {
                   end = whole <= width ? whole : std::min(whole, width + head(y + width));
     const GivenPositions<A> from = {f.pivot + begin, f.delta + begin, f.factor + begin,
                                     f.scale + begin, f.bias + begin};
-    const T* const ahead = is_joined_ ? nullptr : x + begin + rows_.stride[Plan::kX];
-    const Flow<T> flow{is_streamed_, ahead};
+    const Flow<T> flow{is_streamed_, ahead_of(x + begin)};
     if constexpr (std::is_same_v<A, float>)
       if (!has_delta_)
         return apply_given(plan_.activation, y + begin, x + begin, end - begin,
                            GivenNearPositions(from), flow);
     apply_given(plan_.activation, y + begin, x + begin, end - begin, from, flow);
+  }
+
+  /// What is read while a block's columns from x on are written: those of the next row, or, as rows
+  /// that follow each other are read on, what memory sends meanwhile.
+  const T* ahead_of(const T* x) const {
+    if (!is_joined_) return x + rows_.stride[Plan::kX];
+    return is_streamed_ ? x + tuning::normalize::kRowAheadBytes / int64_t(sizeof(T)) : nullptr;
   }
 
   int64_t head(const T* y) const {
