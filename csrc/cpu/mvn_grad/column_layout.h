@@ -72,6 +72,19 @@ struct GradColumns {
     return inner.size <= kMostFold && plan.reduced[plan.reduced_rank - 2].x != inner.size;
   }
 
+  /// Of rows that follow each other along one dimension, packed, `n` as one. Columns are counted on
+  /// through all rows.
+  GradColumns joined(int64_t n) const {
+    GradColumns to = *this;
+    MvnGradAxis& inner = to.reduced[0];
+    if (repeat == 1) to.repeated = inner;
+    to.repeat = to.repeated.size = repeat * n;
+    to.columns = columns * n;
+    to.rows = inner.size = rows / n;
+    for (int64_t* along : {&inner.x, &inner.grad, &inner.dx}) *along *= n;
+    return to;
+  }
+
   CellRange all() const { return {0, outer, 0, kept.size}; }
 
   /// Where column c stands, from the row's beginning.
@@ -81,6 +94,17 @@ struct GradColumns {
     offsets.add(kept, c % unit / fold);
     offsets.add(folded, c % fold);
     return offsets;
+  }
+
+  /// Calls fn(c, count, i) for columns [first, first + n) of cells that have one each, as many at a
+  /// time as follow each other: c counts from 0, i along the kept dimension.
+  template <class Fn>
+  void for_runs(int64_t first, int64_t n, const Fn& fn) const {
+    int64_t i = first % unit;
+    for (int64_t c = 0, count; c < n; c += count, i = 0) {
+      count = std::min(unit - i, n - c);
+      fn(c, count, i);
+    }
   }
 
   /// Calls fn(c, count, i, f) for columns [first, first + n), as many of a cell at a time as follow

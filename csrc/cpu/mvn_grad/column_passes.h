@@ -42,8 +42,10 @@ template <int64_t kCount, class A>
                                      ColumnConstants<kCount, A>& to) {
   const int64_t first = span.outer * layout.kept.size;
   const auto set = [&](const A* from, A* row) {
-    if (layout.columns == layout.kept.size)
-      return void(std::copy_n(from + span.first, span.n, row));
+    if (layout.fold == 1)
+      return layout.for_runs(span.first, span.n, [&](int64_t c, int64_t count, int64_t i) {
+        std::copy_n(from + i, count, row + c);
+      });
     layout.for_cells(span.first, span.n, [&](int64_t c, int64_t count, int64_t i, int64_t) {
       fill_beyond(row + c, count, from[i]);
     });

@@ -28,10 +28,10 @@ void read_columns(const void* tensor, Dtype dtype, const GradColumns& layout,
   const int64_t of_cell = layout.kept.*stride, of_column = layout.folded.*stride;
   visit(dtype, FloatTypes{}, [&]<class T>() {
     const T* const from = static_cast<const T*>(tensor) + origin;
-    if (of_cell == 1 && layout.columns == layout.kept.size) {
-      for (int64_t c = 0; c < n; ++c) to[c] = A(load_as_acc(from[first + c]));
-      return;
-    }
+    if (of_cell == 1 && layout.fold == 1)
+      return layout.for_runs(first, n, [&](int64_t c, int64_t count, int64_t i) {
+        for (int64_t k = 0; k < count; ++k) to[c + k] = A(load_as_acc(from[i + k]));
+      });
     layout.for_cells(first, n, [&](int64_t c, int64_t count, int64_t i, int64_t f) {
       const T* const own = from + i * of_cell + f * of_column;
       if (of_column == 0) return fill_beyond(to + c, count, A(load_as_acc(*own)));

@@ -8,6 +8,7 @@
 
 #include "cpu/memory/tuning.h"
 #include "cpu/mvn_grad/column_block.h"
+#include "cpu/mvn_grad/line_rows.h"
 #include "cpu/mvn_grad/wide_block.h"
 #include "cpu/threads/arena.h"
 #include "cpu/threads/interrupt.h"
@@ -74,7 +75,19 @@ class ColumnCells {
       last.products = false;
       last.is_kept = keeps_h_;
     }
+    if (write_lines(last)) return;
     if (last.products || last.writes) take_pass(range, last);
+  }
+
+  /// Writes dx as rows of lines, where that is all there is to do and they are better.
+  bool write_lines(const ColumnWork& work) const {
+    if constexpr (!kIsWide) {
+      if (!work.writes || work.products || work.is_kept || is_in_turn_ || stripe_ > 0) return false;
+      const LineRows<T> rows(plan_, operands_, layout_);
+      if (rows.do_suit()) rows.write(sums_.states());
+      return rows.do_suit();
+    }
+    return false;
   }
 
   /// Whether a thread takes all passes over the cells at few positions before those at the next
