@@ -104,7 +104,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        "8 or more apart",
        has_short_cells}},
      side_by_side,
-     {12.2, "60 RMSNorm+SiLU grad, 1x96x4x480x832, bfloat16 C"}},
+     {13.4, "60 RMSNorm+SiLU grad, 1x96x4x480x832, bfloat16 C"}},
     {"mvn_grad/columns",
      {kGroups,
       {"elements of a group stand 8 or more apart; or 2 to 7, cut evenly into 16 or more rows that "
@@ -114,7 +114,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"groups do not consist of at most 256 packed planes with one scale and bias each",
        are_planes_many}},
      columns,
-     {46.5, "63 GroupNorm grad, 2x320x64x64, float16 L"}},
+     {65.7, "63 GroupNorm grad, 2x320x64x64, float16 L"}},
     {"mvn_grad/rows",
      {kNarrow,
       kGroups,
@@ -126,7 +126,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
        "varying along them 1048576",
        has_moderate_rows}},
      rows,
-     {4.66, "58 RMSNorm grad, 8192x4096, bfloat16 C"}},
+     {3.52, "58 RMSNorm grad, 8192x4096, bfloat16 C"}},
     {"mvn_grad/turned",
      {kNarrow,
       kGroups,
@@ -159,7 +159,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"groups consist of packed pieces of at least 16 elements, each with one scale and bias",
        has_planes}},
      planes,
-     {4.41, "64 BatchNorm grad, 32x64x112x112, float16 C"}},
+     {3.64, "64 BatchNorm grad, 32x64x112x112, float16 C"}},
     {"mvn_grad/plain", {}, plain},
 };
 

@@ -33,13 +33,13 @@ constexpr Path<NormalizePlan> kPaths[] = {
      {{"elements are floats of at most 32 bits", are_floats_narrow},
       {"packed rows of 16 or more elements share their statistics", has_rows}},
      rows,
-     {18.2, "87 BatchNorm+ReLU, stored, 64x512x7x7, float16 C"}},
+     {16, "87 BatchNorm+ReLU, stored, 64x512x7x7, float16 C"}},
     {"normalize/columns",
      {{"statistics differ along packed rows of 16 or more elements, or that follow each other, or "
        "shorter packed rows follow each other",
        has_columns}},
      columns,
-     {68, "87 BatchNorm+ReLU, stored, 64x512x7x7, float16 L"}},
+     {66.7, "87 BatchNorm+ReLU, stored, 64x512x7x7, float16 L"}},
     {"normalize/plain", {}, plain},
 };
 

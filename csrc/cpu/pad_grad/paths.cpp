@@ -39,7 +39,7 @@ constexpr Path<PadGradPlan> kPaths[] = {
       {"at most 1024 elements of a line have several terms, each at most 256", have_few_ends},
       {"a line is the sum of at most 256", have_few_rows}},
      run_rows,
-     {140, "49 reflect 3 grad, 8x3x256x256, float16 C"}},
+     {138, "49 reflect 3 grad, 8x3x256x256, float16 C"}},
     {"pad_grad/pieces", {{"few elements have more than 4096 terms", has_long_sums}}, run_pieces},
     {"pad_grad/plain", {}, run_plain},
 };

@@ -59,7 +59,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
       {"planes are as long as a vector of float32, or cannot be put side by side",
        are_planes_long}},
      run<LpPlanes>,
-     {102, "79 L2 grad global, 32x512x30x40, float16 C"}},
+     {99, "79 L2 grad global, 32x512x30x40, float16 C"}},
     {"pool_grad/lp_side_by_side",
      {kShort, {"8 planes or more lie side by side in all tensors", has_neighbours}},
      run<LpSideBySide>,
@@ -78,7 +78,7 @@ constexpr Path<PoolGradPlan> kPaths[] = {
       {"windows are 3 x 3, two apart, on packed planes, and begin at most one element before them",
        has_thirds}},
      thirds,
-     {3.65, "81 L2 grad 3x3/2, 32x512x30x40, float32 C"}},
+     {2.85, "81 L2 grad 3x3/2, 32x512x30x40, float32 C"}},
     {"pool_grad/lp_rows",
      {kShort,
       {"rows have several windows, at most 64 apart, and at most 64 such steps from the first tap "

@@ -107,7 +107,7 @@ constexpr Path<PoolPlan> kPaths[] = {
       {"windows have at most three rows, of one plane, and positions in them fit an element",
        has_near}},
      run<WinnerPath::plain_pairs>,
-     {2.6, "02 max+uint32 3x3/2, 32x64x112x112, float16 C"}},
+     {2.62, "02 max+uint32 3x3/2, 32x64x112x112, float16 C"}},
     {"winners/pairs",
      {{"elements are floats of at most 32 bits", is_float_of_lanes}, kFitsStrips, kHasPairs},
      run<WinnerPath::pairs>},
