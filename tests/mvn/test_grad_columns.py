@@ -82,7 +82,12 @@ def test_every_count_of_rows(rows: int) -> None:
 @pytest.mark.decision("D-GRAD-1", "D-GRAD-2")
 @pytest.mark.parametrize(
     "rows, n, dtype, activation",
-    [(520, 1030, "float64", "relu"), (2000, 600, "float32", None)],
+    [
+        (520, 1030, "float64", "relu"),
+        (2000, 600, "float32", None),
+        (30_001, 40, "float16", "relu"),  # parts of 448 rows
+        (70_003, 17, "float32", "swish"),  # the longest parts there are
+    ],
 )
 def test_parts_of_rows_beside_blocks_of_columns(
     rows: int, n: int, dtype: str, activation: str | None

@@ -276,12 +276,17 @@ constexpr int64_t kLongestOwnRow = 2048;
 /// scale and totals are read once for them, and the next ones are asked for meanwhile.
 constexpr int64_t kMostBatched = 16, kBatchBytes = 16384;
 constexpr int64_t kLeastBatched = 8, kMostBatchBytes = 1 << 17;
+/// The same of floats without totals, which memory is slower than: the first-level cache has room.
+constexpr int64_t kLeastPlain = 4;
 /// From a row to what is read ahead: memory takes as long as two passes over these.
 constexpr int64_t kRowAheadBytes = 6144;
 constexpr int64_t kGradColumns = 512;  // of a block: what belongs to each stays in the first cache
 /// The same of floats where short vectors read few rows in turn: whole rows, so that memory is read
 /// as it lies, are worth what the second-level cache takes to bring. Threads want so many shares.
 constexpr int64_t kLongGradColumns = 2048, kLeastColumnShares = 16;
+/// Parts that the rows of columns are added up by, and rows of one: to begin one and to keep its
+/// sums takes as long as reading 64 short rows does.
+constexpr int64_t kColumnParts = 64, kFewestPartRows = 256, kMostPartRows = 1024;
 /// Columns that a thread takes all passes over are a multiple of so many, of at most so many bytes
 /// of x and grad in all, which the third-level cache holds.
 constexpr int64_t kMostJoinedColumns = 8192;  // of rows of dx that make up one of whole lines

@@ -48,6 +48,7 @@ struct TileRows {
   TileRows tile(int64_t column) const { return {base + column, at, ahead}; }
   template <int kVectors = kTileVectors>
   [[gnu::always_inline]] void fetch(const T* row) const {
+#pragma GCC unroll 4
     for (int64_t i = 0; i < kVectors * kFloats; i += 64 / int64_t(sizeof(T)))
       __builtin_prefetch(row + ahead + i, 0, kHasLineVectors ? 2 : 3);
   }

@@ -28,7 +28,8 @@ class ColumnCells {
         needs_products_(plan.has_totals() || plan.has_own_sums()),
         sums_(plan, operands, needs_products_),
         layout_(sums_.layout()),
-        parts_((layout_.rows + kPartRows - 1) / kPartRows),
+        part_rows_(part_rows_of(layout_.rows)),
+        parts_((layout_.rows + part_rows_ - 1) / part_rows_),
         width_(width_of(layout_.columns)),
         turn_(std::max<int64_t>(1, tuning::mvn_grad::kTurnElements * layout_.outer /
                                        std::max<int64_t>(1, plan.cells * plan.cell_size))),
@@ -59,7 +60,14 @@ class ColumnCells {
  private:
   static constexpr int64_t kManyPositions = 4;  // for each thread, whose shares are even then
   static constexpr int64_t kMostWidth = kIsWide ? tuning::mvn_grad::kGradColumns : kBlockColumns;
-  static constexpr int64_t kPartRows = 256;  // whatever is kept beside: sums must not change by it
+
+  /// Rows whose sums are added up together, in whole strips: few parts of many rows, whatever is
+  /// kept beside, since sums must not change by it.
+  static int64_t part_rows_of(int64_t rows) {
+    using tuning::mvn_grad::kFewestPartRows, tuning::mvn_grad::kMostPartRows;
+    const int64_t share = rows / tuning::mvn_grad::kColumnParts / kStripRows * kStripRows;
+    return std::clamp(share, kFewestPartRows, kMostPartRows);
+  }
 
   /// The cells at some positions of the kept dimensions outside, by as many passes as they need.
   void run_cells(const CellRange& range) {
@@ -197,8 +205,8 @@ class ColumnCells {
 
   void run_part(Block& block, int64_t part, const ColumnWork& work) const {
     block.clear();
-    const int64_t end = std::min(layout_.rows, (part + 1) * kPartRows);
-    for (int64_t r = part * kPartRows; r < end; r += kStripRows)
+    const int64_t end = std::min(layout_.rows, (part + 1) * part_rows_);
+    for (int64_t r = part * part_rows_; r < end; r += kStripRows)
       block.run(r, std::min(kStripRows, end - r), work);
   }
 
@@ -207,7 +215,7 @@ class ColumnCells {
   bool needs_products_;
   ColumnSums<Acc<T>> sums_;
   const GradColumns& layout_;
-  int64_t parts_, width_;
+  int64_t part_rows_, parts_, width_;
   int64_t turn_;  // positions outside that a thread takes together
   bool is_in_turn_;
   int64_t stripe_;  // positions of the kept dimension that a thread takes all passes over, or 0

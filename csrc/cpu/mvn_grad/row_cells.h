@@ -10,6 +10,7 @@ namespace {
 
 using tuning::mvn_grad::kBatchBytes;
 using tuning::mvn_grad::kLeastBatched;
+using tuning::mvn_grad::kLeastPlain;
 using tuning::mvn_grad::kMostBatchBytes;
 using tuning::mvn_grad::kRowAheadBytes;
 
@@ -86,7 +87,9 @@ struct RowCells {
  private:
   /// How many rows of so many bytes make up a batch.
   int64_t batch_of(int64_t row_bytes) const {
-    const int64_t few = std::min(kLeastBatched, kMostBatchBytes / row_bytes),
+    const int64_t least =
+                      sizeof(T) < sizeof(float) || plan.has_totals() ? kLeastBatched : kLeastPlain,
+                  few = std::min(least, kMostBatchBytes / row_bytes),
                   most =
                       std::clamp<int64_t>(std::max(kBatchBytes / row_bytes, few), 1, kMostBatched);
     const bool wait =
