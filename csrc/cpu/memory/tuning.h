@@ -268,7 +268,7 @@ constexpr int64_t kLeastLongRows = 16;
 constexpr int64_t kMostChained = 8;
 /// Of float32 rows without parameters and activation, by vectors of 64 bytes and by others: slices
 /// of planes take less of longer ones.
-constexpr int64_t kLongestPlainRow[] = {4095, 16383};
+constexpr int64_t kLongestPlainRow[] = {2047, 16383};
 /// Of rows with a scale or bias of their own.
 constexpr int64_t kLongestOwnRow = 2048;
 /// Rows that are taken together, and the bytes that these have in one tensor: half as many as the

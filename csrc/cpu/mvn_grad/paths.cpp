@@ -121,7 +121,7 @@ constexpr Path<MvnGradPlan> kPaths[] = {
       {"a group is one packed row, with scale and bias for each position or for all of it",
        has_packed_rows},
       {"rows have 32 to 16384 elements; of float32 without parameters and activation at most "
-       "16383, by vectors of 64 bytes 4095; with a scale or bias of their own at most 2048, with "
+       "16383, by vectors of 64 bytes 2047; with a scale or bias of their own at most 2048, with "
        "these "
        "varying along them 1048576",
        has_moderate_rows}},
