@@ -289,8 +289,8 @@ constexpr int64_t kLongGradColumns = 2048, kLeastColumnShares = 16;
 constexpr int64_t kColumnParts = 64, kFewestPartRows = 256, kMostPartRows = 1024;
 /// Columns that a thread takes all passes over are a multiple of so many, of at most so many bytes
 /// of x and grad in all, which the third-level cache holds.
-constexpr int64_t kMostJoinedColumns = 8192;  // of rows of dx that make up one of whole lines
 constexpr int64_t kStripeColumns = 64, kMostStripedBytes = 8 << 20;
+constexpr int64_t kMostJoinedColumns = 8192;  // of rows of dx that make up one of whole lines
 /// Elements of neighbouring cells that a thread takes all passes over: fewer are not worth their
 /// beginnings, and the first-level cache holds no more.
 constexpr int64_t kTurnElements = 8192;
